@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { serverShapes } from "../../src/model/server.ts";
-import { evalSchema } from "../../src/formats/eval-file/parse-eval-file.ts";
+import { evalSchema } from "../../src/formats/convert/eval/eval-file.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../src/base/json.ts";
-import { triggerTestsSchema } from "../../src/formats/waza/task-rows.ts";
-import { differences, settingsBeside, wazaEvalSchema, wazaTaskSchema } from "../../src/formats/waza/waza-schema.ts";
+import { triggerTestsSchema } from "../../src/formats/convert/waza/task-rows.ts";
+import { differences, settingsBeside, wazaEvalSchema, wazaTaskSchema } from "../../src/formats/convert/waza/waza-schema.ts";
 import { inputJsonSchema } from "../../src/graders/settings.ts";
 import { settingsJsonSchema, withGraderTypes } from "./grader-json-schemas.ts";
 import { mcpServerDefinitions, withServerOverlays } from "./server-json-schema.ts";

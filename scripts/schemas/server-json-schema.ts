@@ -1,5 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from "../../src/base/json.ts";
-import { canonicalKey, entryKeys, transports, typeNames } from "../../src/formats/waza/mcp-servers.ts";
+import { canonicalKey, entryKeys, transports, typeNames } from "../../src/formats/convert/waza/mcp-servers.ts";
 
 /**
  * Definitions of a JSON Schema for `mcp_servers`: `McpServers` is a table of whole servers, `McpServerChanges` one that is laid over it,

@@ -14,7 +14,7 @@ import { dirname, resolve } from "node:path";
 import { Writable } from "node:stream";
 import type { WriteStream } from "node:tty";
 import { McpvalsError, messageOf } from "../base/error.ts";
-import type { ClientInput } from "../formats/eval-file/parse-mcp-config-file.ts";
+import type { ClientInput } from "../formats/convert/client/client-file.ts";
 import type { ReporterOutput } from "../report/reporter.ts";
 import { visibleJson, visibleLines, visibleText, withoutCommands } from "../base/visible-text.ts";
 import { createRedactor, type Redact, type Secret } from "../trace/redact.ts";

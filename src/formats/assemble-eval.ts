@@ -67,8 +67,8 @@ export interface ModelPlaces {
   readonly judge?: SourceLocation;
 }
 
-/** What an eval is assembled from. */
-interface EvalParts {
+/** What the files of an eval say, whatever their format: what a converter gives. */
+export interface EvalParts {
   /** The eval without the tasks from files; absent when it could not be built, which is among the problems. */
   readonly spec: (Partial<Eval> & Pick<Eval, "name" | "servers" | "agents">) | undefined;
   /** Absolute path, when one file stands for the eval. */

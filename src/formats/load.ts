@@ -18,6 +18,7 @@ import { interpolate } from "../base/read-json.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
 import {
   assembleEval,
+  type EvalParts,
   type LoadedConfig,
   noTasks,
   ownServers,
@@ -34,9 +35,10 @@ import {
   programCompleter,
   displayPath,
   unsetInherited,
+  serverBuilder,
 } from "./environment.ts";
 import { type ConfigDocument, FileProblems, valueDocument } from "./read/document.ts";
-import { loadMcpConfig, noServers, serverBuilder } from "./servers.ts";
+import { loadMcpConfig, noServers } from "./convert/client/client-servers.ts";
 import { findSources, type Source } from "./sources.ts";
 import type { TaskContext, TasksOfEval } from "./tasks.ts";
 
@@ -59,10 +61,16 @@ const defaultTimeoutMs = 30_000;
  * Finds, reads, checks and completes the files to evaluate. Throws one McpvalsError of kind `usage`, whose
  * `details.diagnostics` has all problems of all files, and the signal's reason.
  */
-export async function load({ sources, env = {}, ...given }: LoadOptions): Promise<LoadedConfig> {
+export async function load(options: LoadOptions): Promise<LoadedConfig> {
+  const loadContext = contextOf(options);
+  return assembleEval(await partsOf(options.sources, loadContext), loadContext);
+}
+
+function contextOf(options: LoadOptions): LoadContext {
+  const { sources: _, env = {}, ...given } = options;
   const { cwd, signal, mcpConfig } = given;
   signal?.throwIfAborted();
-  const loadContext: LoadContext = {
+  return {
     environment: given.environment ?? readEnvironment(),
     agents: [],
     lookOnly: false,
@@ -72,21 +80,25 @@ export async function load({ sources, env = {}, ...given }: LoadOptions): Promis
     overrides: env,
     mcpConfig: mcpConfig === undefined ? undefined : resolve(cwd, mcpConfig),
   };
+}
+
+/** Finds and reads the files, and converts them: each format says the same parts of an eval. */
+async function partsOf(sources: LoadOptions["sources"], loadContext: LoadContext): Promise<EvalParts> {
   // A config given as a value is copied before anything is waited for: its owner may change it from then on.
-  if (!isList(sources)) return loadConfig({ document: valueDocument(sources, "(config)") }, loadContext);
+  if (!isList(sources)) return readConfig({ document: valueDocument(sources, "(config)") }, loadContext);
   const found = findSources(sources, loadContext);
   const opened = await openSources(found, loadContext);
-  signal?.throwIfAborted();
+  loadContext.signal?.throwIfAborted();
   const [other] = opened.others;
-  if (other === undefined) return loadTasks(found, opened, loadContext);
+  if (other === undefined) return readTasksAlone(found, opened, loadContext);
   if (found.length > 1) throw notAlone(other);
   switch (other.kind) {
     case "config":
-      return loadConfig({ document: other.document, file: other.path }, loadContext);
+      return readConfig({ document: other.document, file: other.path }, loadContext);
     case "Eval":
-      return (await import("./load-eval.ts")).loadEval(other, loadContext);
+      return (await import("./convert/eval/convert-eval.ts")).convertEval(other, loadContext);
     case "waza":
-      return (await import("./load-waza.ts")).loadWaza(other, loadContext);
+      return (await import("./convert/waza/convert-waza.ts")).convertWaza(other, loadContext);
     case "Agent":
       throw new McpvalsError("usage/invalid-option", `${other.shown} is an agent, which has nothing to run`, {
         location: { file: other.shown },
@@ -122,7 +134,7 @@ const serverTables = ["server", "servers", "mocks"];
  * Checks and completes a config, and loads the tasks that it names. Throws one McpvalsError of kind `usage`, whose
  * `details.diagnostics` has all problems of the config; when its parts can be read, of its tasks too.
  */
-async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadContext): Promise<LoadedConfig> {
+async function readConfig({ document, file }: OpenedConfig, loadContext: LoadContext): Promise<EvalParts> {
   const { cwd, environment, overrides, agents, judge, judgeModel, mcpConfig, lookOnly } = loadContext;
   const dir = file === undefined ? resolve(cwd) : dirname(file);
   const found = interpolate(document.value, lookupIn(loadContext), {
@@ -170,7 +182,7 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     notes: [...others.notes, ...(parts?.notes ?? []), ...unset],
     problems,
   };
-  if (parts === undefined) return assembleEval({ ...common, tasks: noTasks }, loadContext);
+  if (parts === undefined) return { ...common, tasks: noTasks };
   const places = { dir, path: ["extensions"], locate: document.locate };
   const extensions = placeExtensions(parts.extensions, places, environment);
   const { provided, taskFiles } = parts;
@@ -178,10 +190,7 @@ async function loadConfig({ document, file }: OpenedConfig, loadContext: LoadCon
   const { inheritEnv, graders } = taskFiles;
   const context = { loadContext, provided, inheritEnv, extensions, graders, problems };
   const tasks = await readTasks(files, context);
-  return assembleEval(
-    { ...common, tasks: { ...tasks, notes: [...notes, ...tasks.notes] }, extensions },
-    loadContext,
-  );
+  return { ...common, tasks: { ...tasks, notes: [...notes, ...tasks.notes] }, extensions };
 }
 
 /** Codes in a list of the section `check` that no finding has. */
@@ -207,11 +216,11 @@ async function readTasks(files: readonly TaskFile[], context: TaskContext): Prom
 }
 
 /** Makes an eval of tasks that were named one by one, by folder or by glob. Throws one error for all their problems. */
-async function loadTasks(
+async function readTasksAlone(
   sources: readonly Source[],
   { tasks: files, notes, problems }: OpenedSources,
   loadContext: LoadContext,
-): Promise<LoadedConfig> {
+): Promise<EvalParts> {
   const { mcpConfig, agents, cwd } = loadContext;
   const provided =
     mcpConfig === undefined ? noServers : await loadMcpConfig(mcpConfig, { loadContext, problems });
@@ -225,23 +234,20 @@ async function loadTasks(
   });
   const only = sources.length === 1 ? sources[0] : undefined;
   const complete = programCompleter({ ...loadContext, dir: cwd });
-  return assembleEval(
-    {
-      spec: {
-        name: only?.name ?? (basename(cwd) || "tasks"),
-        servers: buildServers(provided.table.servers, build),
-        agents: requestedAgents({}, agents, { problems, complete }),
-        ...withoutUndefined({ judge: requestedJudge(loadContext) }),
-      },
-      file: only?.kind === "file" ? only.path : undefined,
-      dir: only === undefined ? cwd : only.kind === "file" ? dirname(only.path) : only.dir,
-      tasks,
-      variables: provided.variables,
-      notes: [...notes, ...provided.notes],
-      problems,
+  return {
+    spec: {
+      name: only?.name ?? (basename(cwd) || "tasks"),
+      servers: buildServers(provided.table.servers, build),
+      agents: requestedAgents({}, agents, { problems, complete }),
+      ...withoutUndefined({ judge: requestedJudge(loadContext) }),
     },
-    loadContext,
-  );
+    file: only?.kind === "file" ? only.path : undefined,
+    dir: only === undefined ? cwd : only.kind === "file" ? dirname(only.path) : only.dir,
+    tasks,
+    variables: provided.variables,
+    notes: [...notes, ...provided.notes],
+    problems,
+  };
 }
 
 /** Gives the config back as it is; it is there so that editors check and complete it. */

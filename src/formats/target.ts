@@ -10,6 +10,7 @@ import {
   type LoadContext,
   lookupIn,
   displayPath,
+  serverBuilder,
 } from "./environment.ts";
 import { load } from "./load.ts";
 import { FileProblems } from "./read/document.ts";
@@ -20,8 +21,7 @@ import {
   noServers,
   projectOf,
   requireServer,
-  serverBuilder,
-} from "./servers.ts";
+} from "./convert/client/client-servers.ts";
 import { maskSecrets, tokensInPath } from "./secrets.ts";
 import { configExtensions, findServersUpwards, pathKind, requireTarget } from "./sources.ts";
 

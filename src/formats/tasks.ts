@@ -10,13 +10,24 @@ import {
   type TaskFile,
 } from "./read/read-files.ts";
 import { McpvalsError } from "../base/error.ts";
-import type { GraderSpec, Task } from "../model/task.ts";
+import { type GraderSpec, olderTaskVersions, type Task, taskApiVersion } from "../model/task.ts";
 import type { ServerSpec } from "../model/server.ts";
 import type { Variant } from "../model/eval.ts";
 import type { ProvidedServers } from "./config/server-tables.ts";
 import type { EvalExtensions, ExtensionUse } from "../model/extension.ts";
-import { asObject, withoutUndefined } from "../base/json.ts";
-import { parseTask, type ParseTaskOptions, taskChecksNothing, type TaskFiles } from "./task/parse-task.ts";
+import { asObject, isJsonObject, type Json, type KeyPath, withoutUndefined } from "../base/json.ts";
+import { suggestion } from "../base/did-you-mean.ts";
+import { type Problem, problem, problemAt } from "../base/problem.ts";
+import { readJson } from "../base/read-json.ts";
+import { parseOlderTask } from "./convert/older-task.ts";
+import {
+  type ParsedTask,
+  parseTask as parseOurTask,
+  type ParseTaskOptions,
+  refusal,
+  taskChecksNothing,
+  type TaskFiles,
+} from "./task/parse-task.ts";
 import { isInside, readRegularFile } from "../base/files.ts";
 import {
   completeStdio,
@@ -53,6 +64,42 @@ export interface ParsedFile {
   readonly notes: readonly string[];
   /** Its steps that need extensions. */
   readonly extensions: readonly ExtensionUse[];
+}
+
+/** Makes a task of the document of a task's file, whichever form it has. */
+export function parseTask(document: unknown, options: ParseTaskOptions): ParsedTask {
+  const problems: Problem[] = [];
+  const json = readJson(document, { subject: "the task", problems, text: (text) => text });
+  refuseProto(json, [], problems);
+  if (problems.length > 0) return refusal(problems, options);
+  if (!isJsonObject(json)) {
+    const message = "the task must be an object with apiVersion, kind, metadata and spec";
+    return refusal([problem([], message)], options);
+  }
+  // An empty one is as if it were absent.
+  const version = json["apiVersion"] || undefined;
+  if (version === taskApiVersion) return parseOurTask(json, options);
+  if (version === undefined || olderTaskVersions.some((each) => each === version))
+    return parseOlderTask(document, options);
+  const versions = [taskApiVersion, ...olderTaskVersions];
+  const hint = typeof version === "string" ? suggestion(version, versions, "versions") : undefined;
+  return refusal([problemAt(["apiVersion"], `must be one of ${versions.join(", ")}`, { hint })], options);
+}
+
+/** Refuses keys that could not be kept: a variable, a server or an argument named `__proto__` would be lost without a word. */
+function refuseProto(value: Json, path: KeyPath, problems: Problem[]): void {
+  if (typeof value !== "object" || value === null) return;
+  const members: Iterable<[string | number, Json]> = Array.isArray(value)
+    ? value.entries()
+    : Object.entries(value);
+  for (const [key, member] of members) {
+    const place = [...path, key];
+    if (key !== "__proto__") refuseProto(member, place, problems);
+    else
+      problems.push(
+        problemAt(place, ": nothing can be named __proto__", { at: "key", hint: "Choose another name." }),
+      );
+  }
 }
 
 /** Maximum number of notes on one file. */

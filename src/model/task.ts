@@ -14,6 +14,14 @@ export function testedTool({ form, verify }: Pick<Task, "form" | "verify">): str
 /** What the `apiVersion` of a task must be. */
 export const taskApiVersion = "mcp-eval/v1";
 
+/** The same in the older forms, which are converted; a task of the script form may also have none. */
+export const olderTaskVersions = [
+  "mcpchecker/v1alpha1",
+  "mcpchecker/v1alpha2",
+  "gevals/v1alpha1",
+  "gevals/v1alpha2",
+] as const;
+
 const location = z
   .custom<SourceLocation>()
   .meta({ description: "Where the file says so.", type: "object" })

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { Json } from "../../src/base/json.ts";
 import type { Task } from "../../src/model/task.ts";
 import type { Step } from "../../src/model/step.ts";
-import { parseTask } from "../../src/formats/task/parse-task.ts";
+import { parseTask } from "../../src/formats/tasks.ts";
 import { parseTemplate, taskRoots } from "../../src/templates/template.ts";
 import { load } from "../../src/formats/load.ts";
 import { migrateTask } from "../../src/formats/migrate/migrate.ts";

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
 import type { JsonObject } from "../../src/base/json.ts";
 import type { Task } from "../../src/model/task.ts";
-import { parseLegacyTask } from "../../src/formats/task/parse-legacy-task.ts";
+import { parseOlderTask } from "../../src/formats/convert/older-task.ts";
 import type { Check } from "../../src/model/event.ts";
 import { runSequence } from "../../src/steps/step-runner.ts";
 import { runStep } from "../../src/steps/run-step.ts";
@@ -22,7 +22,7 @@ spec:
   prompt: {inline: Hi.}
   verify: ${verify}
 `);
-  const parsed = parseLegacyTask(document, {
+  const parsed = parseOlderTask(document, {
     file: "/t/task.yaml",
     dir: "/t",
     locate: () => undefined,

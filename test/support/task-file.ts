@@ -2,12 +2,8 @@ import { type EvalExtensions, noExtensions } from "../../src/model/extension.ts"
 import { formatKeyPath } from "../../src/base/json.ts";
 import type { PortableTask, Task } from "../../src/model/task.ts";
 import type { Step } from "../../src/model/step.ts";
-import {
-  type ParsedTask,
-  parseTask,
-  type ParseTaskOptions,
-  type TaskFiles,
-} from "../../src/formats/task/parse-task.ts";
+import type { ParsedTask, ParseTaskOptions, TaskFiles } from "../../src/formats/task/parse-task.ts";
+import { parseTask } from "../../src/formats/tasks.ts";
 
 /** Files of a task by path: text, `null` for a folder; a path that leaves the folder is `outside`. */
 export function filesOf(files: Readonly<Record<string, string | null>>): TaskFiles {

@@ -17,13 +17,13 @@ import {
 import {
   buildStep,
   Expressions,
-  type LegacyForm,
-  type LegacyPhase,
+  type OlderForm,
+  type OlderPhase,
   type RawStep,
   readScriptForm,
   readStepForm,
-} from "../task/parse-legacy-task.ts";
-import { LenientReader } from "../read/lenient-reader.ts";
+} from "../convert/older-task.ts";
+import { LenientReader } from "../convert/lenient-reader.ts";
 import { taskApiVersion } from "../../model/task.ts";
 import type {
   HttpStep,
@@ -199,7 +199,7 @@ export function migrateTask(source: TaskSource): MigratedTask {
   return { text: written, changed: true, notes: migration.notes };
 }
 
-const phases: readonly LegacyPhase[] = ["setup", "verify", "cleanup"];
+const phases: readonly OlderPhase[] = ["setup", "verify", "cleanup"];
 const difficulties = ["easy", "medium", "hard"];
 const metadataKeys = ["name", "description", "difficulty", "labels", "parallel", "runs"];
 
@@ -216,7 +216,7 @@ class Migration {
   readonly #root: YAMLMap;
   readonly #document: Document;
   readonly #source: TaskSource;
-  readonly #form: LegacyForm;
+  readonly #form: OlderForm;
   readonly #reader = new LenientReader(() => undefined);
   readonly #expressions: Expressions;
   readonly #comments: { readonly path: readonly (string | number)[]; readonly text: string }[] = [];
@@ -245,7 +245,7 @@ class Migration {
     for (const { path, text } of this.#comments) commentAt(this.#root, path, `migrated: ${text}`);
   }
 
-  #read(): LegacyForm {
+  #read(): OlderForm {
     const { shown } = this.#source;
     const document = asObject(plain(this.#root));
     const isStepForm = textOf(memberOf(document, "apiVersion")[1]).endsWith("/v1alpha2");
@@ -432,7 +432,7 @@ class Migration {
   #moveNodes(
     spec: YAMLMap,
     steps: readonly (WrittenStep & { readonly raw: RawStep })[],
-    { phase, isReversed }: { readonly phase: LegacyPhase; readonly isReversed: boolean },
+    { phase, isReversed }: { readonly phase: OlderPhase; readonly isReversed: boolean },
   ): void {
     const pair = pairOf(spec, phase);
     if (pair === undefined) return;

@@ -13,7 +13,7 @@ import {
   previewJson,
   repeatedKey,
 } from "../../base/read-json.ts";
-import { readLeniently } from "./lenient-reader.ts";
+import { readLeniently } from "../convert/lenient-reader.ts";
 import { parseStrictYaml } from "../../base/parse-yaml.ts";
 
 describe("parseStrictJson", () => {

@@ -4,24 +4,19 @@ import {
   asObject,
   asText,
   formatKeyPath,
-  isJsonObject,
-  type Json,
   type JsonObject,
   type KeyPath,
   withoutUndefined,
 } from "../../base/json.ts";
-import { legacyVersions, parseLegacyTask } from "./parse-legacy-task.ts";
-import { type PortableTask, type Requirement, type Task, taskApiVersion } from "../../model/task.ts";
+import { type PortableTask, type Requirement, type Task } from "../../model/task.ts";
 import {
   maxProblems,
   type NamePlace,
   placeProblems,
   type Problem,
   problem,
-  problemAt,
   repeatedNames,
 } from "../../base/problem.ts";
-import { readJson } from "../../base/read-json.ts";
 import { checkTexts, checkVerify, declaredOutputs, type PromptTurn, taskNotes } from "./check-steps.ts";
 import { checkFilePath, checkPath, staticText, type TaskNames } from "./check-texts.ts";
 import {
@@ -44,51 +39,15 @@ import { parsePackageRef } from "../../model/package-ref.ts";
 
 export type { ParsedTask, ParseTaskOptions, TaskFiles } from "./task-options.ts";
 
-/**
- * Checks the document of a task's file and turns it into a task, whichever form it has. Gives all problems with the schema,
- * or when there are none all others, in the order of the file when `locate` knows lines.
- */
-export function parseTask(document: unknown, options: ParseTaskOptions): ParsedTask {
-  const problems: Problem[] = [];
-  const json = readJson(document, { subject: "the task", problems, text: (text) => text });
-  refuseProto(json, [], problems);
-  if (problems.length > 0) return refusal(problems, options);
-  if (!isJsonObject(json))
-    return refusal(
-      [problem([], "the task must be an object with apiVersion, kind, metadata and spec")],
-      options,
-    );
-  // An empty one is as if it were absent.
-  const version = json["apiVersion"] || undefined;
-  if (version === taskApiVersion) return parsePortable(json, options);
-  if (version === undefined || legacyVersions.some((each) => each === version))
-    return parseLegacyTask(document, options);
-  const versions = [taskApiVersion, ...legacyVersions];
-  const hint = typeof version === "string" ? suggestion(version, versions, "versions") : undefined;
-  return refusal([problemAt(["apiVersion"], `must be one of ${versions.join(", ")}`, { hint })], options);
-}
-
-function refusal(problems: readonly Problem[], { locate }: ParseTaskOptions): ParsedTask {
+export function refusal(problems: readonly Problem[], { locate }: ParseTaskOptions): ParsedTask {
   return { ok: false, diagnostics: placeProblems(problems.slice(0, maxProblems), locate) };
 }
 
-/** Refuses keys that could not be kept: a variable, a server or an argument named `__proto__` would be lost without a word. */
-function refuseProto(value: Json, path: KeyPath, problems: Problem[]): void {
-  if (typeof value !== "object" || value === null) return;
-  const members: Iterable<[string | number, Json]> = Array.isArray(value)
-    ? value.entries()
-    : Object.entries(value);
-  for (const [key, member] of members) {
-    const place = [...path, key];
-    if (key !== "__proto__") refuseProto(member, place, problems);
-    else
-      problems.push(
-        problemAt(place, ": nothing can be named __proto__", { at: "key", hint: "Choose another name." }),
-      );
-  }
-}
-
-function parsePortable(document: JsonObject, options: ParseTaskOptions): ParsedTask {
+/**
+ * Checks the document of a task of `mcp-eval/v1` and makes the task of it. Gives all problems with the schema, or when there are
+ * none all others, in the order of the file when `locate` knows lines.
+ */
+export function parseTask(document: JsonObject, options: ParseTaskOptions): ParsedTask {
   const source = readTask(document, options);
   if (!("file" in source)) return refusal(source, options);
   const { metadata, spec } = source.file;

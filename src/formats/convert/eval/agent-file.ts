@@ -1,11 +1,11 @@
 import * as z from "zod";
-import { placeVariables, shellMark, ShellTextError } from "../../templates/shell.ts";
-import { type AgentSkills, modelId, type CommandAgentSpec } from "../../model/agent.ts";
-import { closedObject } from "../../model/fields.ts";
-import { LenientReader } from "../read/lenient-reader.ts";
-import { memberOf, withoutUndefined } from "../../base/json.ts";
-import type { ServerSpec } from "../../model/server.ts";
-import type { Locate, ParseResult } from "../../base/problem.ts";
+import { placeVariables, shellMark, ShellTextError } from "../../../templates/shell.ts";
+import { type AgentSkills, modelId, type CommandAgentSpec } from "../../../model/agent.ts";
+import { closedObject } from "../../../model/fields.ts";
+import { LenientReader } from "../lenient-reader.ts";
+import { memberOf, withoutUndefined } from "../../../base/json.ts";
+import type { ServerSpec } from "../../../model/server.ts";
+import type { Locate, ParseResult } from "../../../base/problem.ts";
 
 /** A `kind: Agent` file. */
 export interface AgentFile {

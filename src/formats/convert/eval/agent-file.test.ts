@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
-import { formatKeyPath } from "../../base/json.ts";
-import type { ServerSpec } from "../../model/server.ts";
-import { parseAgentFile, type ParsedAgentFile, shellAgent, type ShellCommands } from "./parse-agent-file.ts";
+import { formatKeyPath } from "../../../base/json.ts";
+import type { ServerSpec } from "../../../model/server.ts";
+import { parseAgentFile, type ParsedAgentFile, shellAgent, type ShellCommands } from "./agent-file.ts";
 
 function parse(yaml: string): ParsedAgentFile {
   return parseAgentFile(parseYaml(yaml), {

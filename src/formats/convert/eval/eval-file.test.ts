@@ -1,13 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { parse as parseYaml } from "yaml";
-import { formatKeyPath } from "../../base/json.ts";
-import type { Locate } from "../../base/problem.ts";
-import {
-  type EvalFile,
-  type ParsedEvalFile,
-  parseEvalFile,
-  unknownAssertedServers,
-} from "./parse-eval-file.ts";
+import { formatKeyPath } from "../../../base/json.ts";
+import type { Locate } from "../../../base/problem.ts";
+import { type EvalFile, type ParsedEvalFile, parseEvalFile, unknownAssertedServers } from "./eval-file.ts";
 
 const locate: Locate = ({ path }) => ({ file: "eval.yaml", path: formatKeyPath(path) });
 

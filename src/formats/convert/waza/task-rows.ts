@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { type JsonObject, type KeyPath, withoutUndefined } from "../../base/json.ts";
-import { closedObject, filledText } from "../../model/fields.ts";
-import { triggerAccuracy } from "../../graders/declared.ts";
+import { type JsonObject, type KeyPath, withoutUndefined } from "../../../base/json.ts";
+import { closedObject, filledText } from "../../../model/fields.ts";
+import { triggerAccuracy } from "../../../graders/declared.ts";
 
 /** A row of a CSV file: the offset of its first character, and its cells. */
 export interface Row {

@@ -1,5 +1,5 @@
 import { basename, dirname, extname, resolve } from "node:path";
-import { interpolateParts } from "../base/read-json.ts";
+import { interpolateParts } from "../../../base/read-json.ts";
 import {
   graderTypesAt,
   type OpenedFile,
@@ -7,45 +7,51 @@ import {
   tasksOfSet,
   type TaskFile,
   withoutRepeats,
-} from "./read/read-files.ts";
-import type { Diagnostic } from "../base/error.ts";
-import { buildAgent } from "../agents/declared-agents.ts";
+} from "../../read/read-files.ts";
+import type { Diagnostic } from "../../../base/error.ts";
+import { buildAgent } from "../../../agents/declared-agents.ts";
 import {
   modelAgent,
   modelId,
   type AgentSpec,
   type ModelAgentSpec,
   defaultThreshold,
-} from "../model/agent.ts";
-import { type ProvidedServers, readConfigServers } from "./config/server-tables.ts";
-import { buildServers } from "../model/server.ts";
-import { type AgentFile, type FileAgent, parseAgentFile, shellAgent } from "./eval-file/parse-agent-file.ts";
+} from "../../../model/agent.ts";
+import { type ProvidedServers, readConfigServers } from "../../config/server-tables.ts";
+import { buildServers } from "../../../model/server.ts";
+import { type AgentFile, type FileAgent, parseAgentFile, shellAgent } from "./agent-file.ts";
 import {
   type AgentRef,
   type EvalFile,
   parseEvalFile,
   type TaskSet,
   unknownAssertedServers,
-} from "./eval-file/parse-eval-file.ts";
-import type { EvalExtensions } from "../model/extension.ts";
-import { asObject, type JsonObject, memberOf, withoutUndefined } from "../base/json.ts";
-import type { JudgeSpec } from "../model/eval.ts";
-import type { PortableTask } from "../model/task.ts";
-import { type Problem, problem } from "../base/problem.ts";
+} from "./eval-file.ts";
+import type { EvalExtensions } from "../../../model/extension.ts";
+import { asObject, type JsonObject, memberOf, withoutUndefined } from "../../../base/json.ts";
+import type { JudgeSpec } from "../../../model/eval.ts";
+import type { PortableTask } from "../../../model/task.ts";
+import { type Problem, problem } from "../../../base/problem.ts";
 import {
-  assembleEval,
   defaultLimits,
-  type LoadedConfig,
+  type EvalParts,
   placeExtensions,
   requestedAgents,
   requestedJudge,
-} from "./assemble-eval.ts";
-import { isRelativePath, type LoadContext, lookupIn, programCompleter, displayPath } from "./environment.ts";
-import { FileProblems, plainDocument } from "./read/document.ts";
-import { loadMcpConfig, type McpServers, noServers, serverBuilder, serversOfVariables } from "./servers.ts";
-import { pathKind, repositoryOf } from "./sources.ts";
-import { collectTasks, type ParsedFile, parseTasks } from "./tasks.ts";
-import { presetNamed } from "../agents/programs/presets.ts";
+} from "../../assemble-eval.ts";
+import {
+  isRelativePath,
+  type LoadContext,
+  lookupIn,
+  programCompleter,
+  displayPath,
+  serverBuilder,
+} from "../../environment.ts";
+import { FileProblems, plainDocument } from "../../read/document.ts";
+import { loadMcpConfig, type McpServers, noServers, serversOfVariables } from "../client/client-servers.ts";
+import { pathKind, repositoryOf } from "../../sources.ts";
+import { collectTasks, type ParsedFile, parseTasks } from "../../tasks.ts";
+import { presetNamed } from "../../../agents/programs/presets.ts";
 
 /** What the parts of an eval's loading share. */
 interface EvalContext extends OpenedFile {
@@ -64,7 +70,7 @@ interface EvalContext extends OpenedFile {
 const keysWithVariables = ["servers", "mocks", "variants", "agents", "extensions"];
 
 /** Loads a file of kind Eval and everything that it names. Throws one error for all that is wrong with any of the files. */
-export async function loadEval(opened: OpenedFile, loadContext: LoadContext): Promise<LoadedConfig> {
+export async function convertEval(opened: OpenedFile, loadContext: LoadContext): Promise<EvalParts> {
   const { document, path } = opened;
   const problems = new FileProblems();
   const json = plainDocument(document, "the eval", problems);
@@ -95,33 +101,30 @@ export async function loadEval(opened: OpenedFile, loadContext: LoadContext): Pr
     unknownAssertedServers(assertions, ["config", "taskSets", index, "assertions"], [...names, ...own]),
   );
   problems.addPlaced(unknown, document);
-  return assembleEval(
-    {
-      spec: withoutUndefined({
-        name: file.name ?? basename(path, extname(path)),
-        servers: buildServers(provided.base.servers, provided.build),
-        agents,
-        judge: judge.judge,
-        trials: file.runs,
-        concurrency: file.parallel,
-        thresholds: file.thresholds,
-        limits: { ...defaultLimits, trialMs: file.limits.timeoutMs ?? defaultLimits.trialMs },
-        variants: provided.variants?.map(({ name }) => ({ name, servers: {} })),
-        seed: file.seed,
-      }),
-      file: path,
-      dir,
-      document,
-      agents: { agents: file.agents, path: ["config"] },
-      tasks: collectTasks(parsed, { loadContext, problems }),
-      extensions,
-      variables: new Map([...found.variables, ...others.variables]),
-      judgeProblems: judge.problems ?? [],
-      notes,
-      problems,
-    },
-    loadContext,
-  );
+  return {
+    spec: withoutUndefined({
+      name: file.name ?? basename(path, extname(path)),
+      servers: buildServers(provided.base.servers, provided.build),
+      agents,
+      judge: judge.judge,
+      trials: file.runs,
+      concurrency: file.parallel,
+      thresholds: file.thresholds,
+      limits: { ...defaultLimits, trialMs: file.limits.timeoutMs ?? defaultLimits.trialMs },
+      variants: provided.variants?.map(({ name }) => ({ name, servers: {} })),
+      seed: file.seed,
+    }),
+    file: path,
+    dir,
+    document,
+    agents: { agents: file.agents, path: ["config"] },
+    tasks: collectTasks(parsed, { loadContext, problems }),
+    extensions,
+    variables: new Map([...found.variables, ...others.variables]),
+    judgeProblems: judge.problems ?? [],
+    notes,
+    problems,
+  };
 }
 
 /** The servers of the command line's file, else of the file that the eval names, else that of `MCP_…` variables. */

@@ -3,13 +3,13 @@ import { escapeTemplate } from "../../templates/template.ts";
 import { anyJson, anyObject, closedObject, goDuration, patternText, texts } from "../../model/fields.ts";
 import { suggestion } from "../../base/did-you-mean.ts";
 import { exact, type KeyPath, mapTexts, mapValues, memberOf, withoutUndefined } from "../../base/json.ts";
-import { LenientReader } from "../read/lenient-reader.ts";
-import type { PortableTask, Requirement, Turn } from "../../model/task.ts";
+import { LenientReader } from "./lenient-reader.ts";
+import { olderTaskVersions, type PortableTask, type Requirement, type Turn } from "../../model/task.ts";
 import type { JsonExpectation, Step, TextExpectation } from "../../model/step.ts";
-import { checkFilePath } from "./check-texts.ts";
-import { checkSettings, extensionPorts, joinExtensions, usedExtensions } from "./task-extensions.ts";
-import type { ParsedTask, ParseTaskOptions } from "./task-options.ts";
-import { mergeTaskServers } from "./read-task.ts";
+import { checkFilePath } from "../task/check-texts.ts";
+import { checkSettings, extensionPorts, joinExtensions, usedExtensions } from "../task/task-extensions.ts";
+import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
+import { mergeTaskServers } from "../task/read-task.ts";
 import type { ExtensionUse } from "../../model/extension.ts";
 
 /**
@@ -23,7 +23,7 @@ import type { ExtensionUse } from "../../model/extension.ts";
  * - A task without a name gets that of its file. Whether one without verify steps is accepted depends on the
  *   assertions that reach it; see `taskChecksNothing`.
  */
-export function parseLegacyTask(document: unknown, options: ParseTaskOptions): ParsedTask {
+export function parseOlderTask(document: unknown, options: ParseTaskOptions): ParsedTask {
   const { locate, variables, servers } = options;
   const reader = new LenientReader(locate, { notes: "line" });
   const form = readForm(document, reader);
@@ -71,7 +71,7 @@ const defaultCleanupMs = 300_000;
 /** In these forms every process has the whole of the shell's environment. */
 const inheritsAll = true as const;
 
-function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientReader) {
+function readTask(form: OlderForm, options: ParseTaskOptions, reader: LenientReader) {
   const { aliases, steps, metadata, limits } = form;
   const { file, dir, repository, servers, locate } = options;
   const expressions = new Expressions({ reader, steps, aliases });
@@ -90,7 +90,7 @@ function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientRe
     phase: raw.phase,
     step: buildStep(raw, { reader, expressions, aliases, checkFile, operationMs }),
   }));
-  const stepsOf = (wanted: LegacyPhase) =>
+  const stepsOf = (wanted: OlderPhase) =>
     built.flatMap(({ phase, step }) => {
       if (phase !== wanted || step === undefined) return [];
       // The only output that MCP steps have in these forms.
@@ -132,20 +132,13 @@ function readTask(form: LegacyForm, options: ParseTaskOptions, reader: LenientRe
   });
 }
 
-export const legacyVersions = [
-  "mcpchecker/v1alpha1",
-  "mcpchecker/v1alpha2",
-  "gevals/v1alpha1",
-  "gevals/v1alpha2",
-] as const;
-
-function readForm(document: unknown, reader: LenientReader): LegacyForm | undefined {
+function readForm(document: unknown, reader: LenientReader): OlderForm | undefined {
   const [kindKey, kind] = memberOf(document, "kind");
   if (kind !== "Task") reader.refuse('kind must be "Task"', [kindKey]);
   const [versionKey, version = ""] = memberOf(document, "apiVersion");
-  const known = version === "" || legacyVersions.some((each) => each === version);
+  const known = version === "" || olderTaskVersions.some((each) => each === version);
   if (!known || typeof version !== "string") {
-    const hint = suggestion(String(version), ["mcp-eval/v1", ...legacyVersions], "versions");
+    const hint = suggestion(String(version), ["mcp-eval/v1", ...olderTaskVersions], "versions");
     reader.refuse("the apiVersion is not known", [versionKey], { hint });
     return undefined;
   }
@@ -163,7 +156,7 @@ function readForm(document: unknown, reader: LenientReader): LegacyForm | undefi
 }
 
 function readPrompt(
-  { prompt: { inline, file, path } }: LegacyForm,
+  { prompt: { inline, file, path } }: OlderForm,
   expressions: Expressions,
   {
     options,
@@ -189,7 +182,7 @@ function readPrompt(
 }
 
 /** A task kept as `FOLDER/task.yaml` is known by its folder. */
-function nameOf({ metadata }: LegacyForm, file: string, reader: LenientReader): string {
+function nameOf({ metadata }: OlderForm, file: string, reader: LenientReader): string {
   const given = metadata.name?.trim() ?? "";
   if (given !== "") return given;
   const [name = "", folder = ""] = file.split(/[\\/]/).toReversed();
@@ -244,11 +237,11 @@ const stepFormSchema = closedObject({
 const requirementSchema = closedObject({ extension: text, mcpServer: text, command: text, as: text });
 
 /** The parts of a task whose steps are lists. */
-export type LegacyPhase = "setup" | "verify" | "cleanup";
+export type OlderPhase = "setup" | "verify" | "cleanup";
 
 /** A step as its file has it, before its body is read. */
 export interface RawStep {
-  readonly phase: LegacyPhase;
+  readonly phase: OlderPhase;
   /** Its name in templates that use its outputs. */
   readonly id: string;
   /** The id as written. */
@@ -267,7 +260,7 @@ export interface Alias {
 }
 
 /** A task of either form, read as far as both are alike. */
-export interface LegacyForm {
+export interface OlderForm {
   readonly format: Exclude<PortableTask["format"], "mcp-eval/v1">;
   readonly metadata: z.output<typeof metadata>;
   /** In milliseconds. */
@@ -280,7 +273,7 @@ export interface LegacyForm {
 }
 
 /** Reads a task of the step form. Undefined for one that is wrong; why is among the reader's problems. */
-export function readStepForm(document: unknown, reader: LenientReader): LegacyForm | undefined {
+export function readStepForm(document: unknown, reader: LenientReader): OlderForm | undefined {
   const task = reader.read(stepFormSchema, document);
   if (task === undefined) return undefined;
   const { metadata, spec } = task;
@@ -317,7 +310,7 @@ export function readStepForm(document: unknown, reader: LenientReader): LegacyFo
 function readRequires(
   list: readonly unknown[],
   reader: LenientReader,
-): Pick<LegacyForm, "requires" | "aliases"> {
+): Pick<OlderForm, "requires" | "aliases"> {
   const requires: Requirement[] = [];
   const aliases = new Map<string, Alias>();
   for (const [index, item] of list.entries()) {
@@ -343,7 +336,7 @@ function readRequires(
   return { requires, aliases };
 }
 
-function onlyStep(phase: LegacyPhase, type: string, body: unknown): RawStep[] {
+function onlyStep(phase: OlderPhase, type: string, body: unknown): RawStep[] {
   return [{ phase, id: `${phase}_0`, type, body, path: ["steps", phase] }];
 }
 
@@ -351,12 +344,12 @@ function onlyStep(phase: LegacyPhase, type: string, body: unknown): RawStep[] {
  * Reads a task of the script form: each part is one script, or one question to the judge. Undefined for one that is wrong;
  * why is among the reader's problems.
  */
-export function readScriptForm(document: unknown, reader: LenientReader): LegacyForm | undefined {
+export function readScriptForm(document: unknown, reader: LenientReader): OlderForm | undefined {
   const task = reader.read(scriptFormSchema, document);
   if (task === undefined) return undefined;
   const { setup = {}, verify, cleanup = {}, prompt } = task.steps;
   const { contains, exact, ...script } = verify;
-  const scripts = (phase: LegacyPhase, body: z.output<typeof source>): RawStep[] =>
+  const scripts = (phase: OlderPhase, body: z.output<typeof source>): RawStep[] =>
     body.file || body.inline ? onlyStep(phase, "script", body) : [];
   const isJudged = Boolean(contains || exact);
   const verifying = scripts("verify", script);
@@ -646,7 +639,7 @@ export class Expressions {
     }).template;
   }
 
-  #steps(phase: LegacyPhase): readonly RawStep[] {
+  #steps(phase: OlderPhase): readonly RawStep[] {
     return this.#options.steps.filter((step) => step.phase === phase);
   }
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { agentSchema, namedAgentSchema } from "../../agents/declared-agents.ts";
+import { agentSchema, namedAgentSchema } from "../../../agents/declared-agents.ts";
 import {
   asObject,
   asText,
@@ -8,11 +8,16 @@ import {
   type JsonObject,
   type KeyPath,
   withoutUndefined,
-} from "../../base/json.ts";
-import { anyObject, closedObject, duration, filledText, nameKey } from "../../model/fields.ts";
-import { graderReader, graderSchema, type GraderTypes, type ParsedGrader } from "../../graders/declared.ts";
-import type { LenientReader } from "../read/lenient-reader.ts";
-import type { GraderSpec } from "../../model/task.ts";
+} from "../../../base/json.ts";
+import { anyObject, closedObject, duration, filledText, nameKey } from "../../../model/fields.ts";
+import {
+  graderReader,
+  graderSchema,
+  type GraderTypes,
+  type ParsedGrader,
+} from "../../../graders/declared.ts";
+import type { LenientReader } from "../lenient-reader.ts";
+import type { GraderSpec } from "../../../model/task.ts";
 import { mcpMockSchema, wazaLifetime } from "./mcp-servers.ts";
 
 /** Settings that may stand beside `config`; `file` is called `script` there. */

@@ -7,10 +7,11 @@ import { selectJson } from "../../templates/select-json.ts";
 import { resolveIn, type Scope } from "../../templates/template.ts";
 import { formatKeyPath } from "../../base/json.ts";
 import type { Task } from "../../model/task.ts";
-import { taskChecksNothing, parseTask } from "./parse-task.ts";
+import { taskChecksNothing } from "../task/parse-task.ts";
+import { parseTask } from "../tasks.ts";
 import type { Locate } from "../../base/problem.ts";
-import type { ParsedTask, ParseTaskOptions } from "./task-options.ts";
-import { parseLegacyTask, translateFieldPath, translateTemplate } from "./parse-legacy-task.ts";
+import type { ParsedTask, ParseTaskOptions } from "../task/task-options.ts";
+import { parseOlderTask, translateFieldPath, translateTemplate } from "./older-task.ts";
 
 const files: Readonly<Record<string, string>> = {
   "setup.sh": "#!/bin/sh\n",
@@ -21,7 +22,7 @@ const files: Readonly<Record<string, string>> = {
 const byPath: Locate = ({ path }) => ({ file: "task.yaml", path: formatKeyPath(path) });
 
 function parse(yaml: string, locate: Locate = byPath): ParsedTask {
-  return parseLegacyTask(parseYaml(yaml), optionsWith(locate));
+  return parseOlderTask(parseYaml(yaml), optionsWith(locate));
 }
 
 function optionsWith(locate: Locate): ParseTaskOptions {

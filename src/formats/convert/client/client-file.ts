@@ -1,11 +1,11 @@
 import * as z from "zod";
-import { closedObject, filledText, nameKey, texts } from "../../model/fields.ts";
-import { type ParsedServer, serverSchema } from "../../model/server.ts";
-import { didYouMean } from "../../base/did-you-mean.ts";
-import { asList, asObject, asText, withoutUndefined } from "../../base/json.ts";
-import { LenientReader } from "../read/lenient-reader.ts";
-import type { Locate, ParseResult } from "../../base/problem.ts";
-import type { LookupVariable } from "../../base/read-json.ts";
+import { closedObject, filledText, nameKey, texts } from "../../../model/fields.ts";
+import { type ParsedServer, serverSchema } from "../../../model/server.ts";
+import { didYouMean } from "../../../base/did-you-mean.ts";
+import { asList, asObject, asText, withoutUndefined } from "../../../base/json.ts";
+import { LenientReader } from "../lenient-reader.ts";
+import type { Locate, ParseResult } from "../../../base/problem.ts";
+import type { LookupVariable } from "../../../base/read-json.ts";
 
 export interface McpConfigServer {
   readonly name: string;

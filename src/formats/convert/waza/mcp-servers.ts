@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { suggestion } from "../../base/did-you-mean.ts";
+import { suggestion } from "../../../base/did-you-mean.ts";
 import {
   asList,
   asObject,
@@ -9,10 +9,10 @@ import {
   type JsonObject,
   type KeyPath,
   mapValues,
-} from "../../base/json.ts";
-import { type ParseResult, type Problem, problem, problemAt, validate } from "../../base/problem.ts";
-import { problemsOfIssues } from "../../model/zod-problems.ts";
-import { closedObject, filledText, optional } from "../../model/fields.ts";
+} from "../../../base/json.ts";
+import { type ParseResult, type Problem, problem, problemAt, validate } from "../../../base/problem.ts";
+import { problemsOfIssues } from "../../../model/zod-problems.ts";
+import { closedObject, filledText, optional } from "../../../model/fields.ts";
 import {
   lifetimeSchema,
   mockResponseFields,
@@ -20,8 +20,8 @@ import {
   mockToolFields,
   serverShapes,
   withOneAnswer,
-} from "../../model/server.ts";
-import { asServers, type ServerOverlay } from "../config/server-tables.ts";
+} from "../../../model/server.ts";
+import { asServers, type ServerOverlay } from "../../config/server-tables.ts";
 
 // The servers and mocks of waza, converted to the keys of a config.
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { formatKeyPath, type Json, type JsonObject } from "../../base/json.ts";
-import type { Problem } from "../../base/problem.ts";
-import { mergeServerTables } from "../config/server-tables.ts";
+import { formatKeyPath, type Json, type JsonObject } from "../../../base/json.ts";
+import type { Problem } from "../../../base/problem.ts";
+import { mergeServerTables } from "../../config/server-tables.ts";
 import { type Fixtures, readMcpMocks, readMcpServers } from "./mcp-servers.ts";
 
 const shown = ({ path, at, code, message, hint }: Problem): string =>

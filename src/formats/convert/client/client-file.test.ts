@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { formatKeyPath } from "../../base/json.ts";
-import { interpolate } from "../../base/read-json.ts";
-import { type ParsedMcpConfigFile, parseMcpConfigFile, readClientTable } from "./parse-mcp-config-file.ts";
+import { formatKeyPath } from "../../../base/json.ts";
+import { interpolate } from "../../../base/read-json.ts";
+import { type ParsedMcpConfigFile, parseMcpConfigFile, readClientTable } from "./client-file.ts";
 
 const lookup = (name: string): string | undefined => (name === "TOKEN" ? "t0ken" : undefined);
 

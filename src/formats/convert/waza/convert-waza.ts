@@ -1,37 +1,36 @@
 import { readdirSync } from "node:fs";
 import { basename, dirname, extname, join, resolve } from "node:path";
-import { interpolateParts } from "../base/read-json.ts";
-import { modelId, defaultThreshold } from "../model/agent.ts";
-import type { JudgeSpec, RunHook, RunHooks, Thresholds } from "../model/eval.ts";
-import { type ServerSpec, buildServers } from "../model/server.ts";
-import type { Task } from "../model/task.ts";
-import { mergeServerTables, type ServerOverlay, type ServerTable } from "./config/server-tables.ts";
-import { triggerAccuracy } from "../graders/declared.ts";
-import { isJsonObject, withoutUndefined } from "../base/json.ts";
-import { LenientReader } from "./read/lenient-reader.ts";
-import { placeProblems, type Problem, problem } from "../base/problem.ts";
+import { interpolateParts } from "../../../base/read-json.ts";
+import { modelId, defaultThreshold } from "../../../model/agent.ts";
+import type { JudgeSpec, RunHook, RunHooks, Thresholds } from "../../../model/eval.ts";
+import { type ServerSpec, buildServers } from "../../../model/server.ts";
+import type { Task } from "../../../model/task.ts";
+import { mergeServerTables, type ServerOverlay, type ServerTable } from "../../config/server-tables.ts";
+import { triggerAccuracy } from "../../../graders/declared.ts";
+import { isJsonObject, withoutUndefined } from "../../../base/json.ts";
+import { LenientReader } from "../lenient-reader.ts";
+import { placeProblems, type Problem, problem } from "../../../base/problem.ts";
+import { type Metric, parseWazaEval, parseWazaTask, type WazaEval, type WazaTask } from "./parse-waza.ts";
+import { parseCsv, tasksOfRows, tasksOfTriggerTests, triggerTestsSchema } from "./task-rows.ts";
+import { graderKinds } from "../../../graders/kinds.ts";
+import { unknownGrader } from "../../../graders/thresholds.ts";
 import {
-  type Metric,
-  parseWazaEval,
-  parseWazaTask,
-  type WazaEval,
-  type WazaTask,
-} from "./waza/parse-waza.ts";
-import { parseCsv, tasksOfRows, tasksOfTriggerTests, triggerTestsSchema } from "./waza/task-rows.ts";
-import { graderKinds } from "../graders/kinds.ts";
-import { unknownGrader } from "../graders/thresholds.ts";
-import {
-  assembleEval,
   defaultLimits,
-  type LoadedConfig,
+  type EvalParts,
   noTasks,
   ownServers,
   requestedAgents,
   requestedJudge,
-} from "./assemble-eval.ts";
-import { withSkills } from "./load-eval.ts";
-import { type LoadContext, lookupIn, programCompleter, displayPath } from "./environment.ts";
-import { type ConfigDocument, FileProblems, plainDocument } from "./read/document.ts";
+} from "../../assemble-eval.ts";
+import { withSkills } from "../eval/convert-eval.ts";
+import {
+  type LoadContext,
+  lookupIn,
+  programCompleter,
+  displayPath,
+  serverBuilder,
+} from "../../environment.ts";
+import { type ConfigDocument, FileProblems, plainDocument } from "../../read/document.ts";
 import {
   graderTypesAt,
   type OpenedFile,
@@ -40,10 +39,10 @@ import {
   type TaskFile,
   taskFile,
   withoutRepeats,
-} from "./read/read-files.ts";
-import { readFixtures, serverBuilder } from "./servers.ts";
-import { pathKind, pathsOfPattern } from "./sources.ts";
-import { taskFiles, type TasksOfEval } from "./tasks.ts";
+} from "../../read/read-files.ts";
+import { readFixtures } from "./fixtures.ts";
+import { pathKind, pathsOfPattern } from "../../sources.ts";
+import { taskFiles, type TasksOfEval } from "../../tasks.ts";
 
 /** Keys whose texts may name variables: servers, and agents. Prompts and all else are taken as they are. */
 const interpolated = [["mcp_servers"], ["config", "mcp_servers"], ["variants"], ["agent"], ["agents"]];
@@ -68,7 +67,7 @@ interface Context extends OpenedFile {
  * Loads an `eval.yaml` of waza and the tasks that it names. Throws one error for all that is wrong with any of the files;
  * nothing that they ask for is ignored.
  */
-export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Promise<LoadedConfig> {
+export async function convertWaza(opened: OpenedFile, loadContext: LoadContext): Promise<EvalParts> {
   if (loadContext.mcpConfig !== undefined) throw ownServers(opened.shown);
   const { document, path } = opened;
   const dir = dirname(path);
@@ -114,32 +113,29 @@ export async function loadWaza(opened: OpenedFile, loadContext: LoadContext): Pr
     path: skillsPath,
     pathOf: (index: number) => [...skillsPath, index],
   };
-  return assembleEval(
-    {
-      spec: withoutUndefined({
-        name: file.name ?? basename(path, extname(path)),
-        servers: servers.base,
-        agents: agents.map((agent) => withSkills(agent, undefined, skills)),
-        judge: judgeOf(context, servers.tasks.tasks),
-        bail: file.bail,
-        thresholds: thresholdsOf(context, servers.tasks.tasks),
-        hooks: runHooks(file.hooks, dir),
-        trials: file.trials,
-        concurrency: file.concurrency,
-        limits: { ...defaultLimits, trialMs: file.timeoutMs ?? defaultLimits.trialMs },
-        variants: file.variants?.map(({ name }) => ({ name, servers: {} })),
-      }),
-      file: path,
-      dir,
-      document,
-      agents: file.agents,
-      tasks: { ...noTasks, ...servers.tasks, notes: deduplicated(context.taskNotes) },
-      variables,
-      notes: [...(document.notes ?? []), ...parsed.notes],
-      problems,
-    },
-    loadContext,
-  );
+  return {
+    spec: withoutUndefined({
+      name: file.name ?? basename(path, extname(path)),
+      servers: servers.base,
+      agents: agents.map((agent) => withSkills(agent, undefined, skills)),
+      judge: judgeOf(context, servers.tasks.tasks),
+      bail: file.bail,
+      thresholds: thresholdsOf(context, servers.tasks.tasks),
+      hooks: runHooks(file.hooks, dir),
+      trials: file.trials,
+      concurrency: file.concurrency,
+      limits: { ...defaultLimits, trialMs: file.timeoutMs ?? defaultLimits.trialMs },
+      variants: file.variants?.map(({ name }) => ({ name, servers: {} })),
+    }),
+    file: path,
+    dir,
+    document,
+    agents: file.agents,
+    tasks: { ...noTasks, ...servers.tasks, notes: deduplicated(context.taskNotes) },
+    variables,
+    notes: [...(document.notes ?? []), ...parsed.notes],
+    problems,
+  };
 }
 
 /** Longest that a command around a run may take. */

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import type { SourceLocation } from "../../base/error.ts";
-import { modelId } from "../../model/agent.ts";
-import { namedAgentSchema, type ParsedAgent } from "../../agents/declared-agents.ts";
+import type { SourceLocation } from "../../../base/error.ts";
+import { modelId } from "../../../model/agent.ts";
+import { namedAgentSchema, type ParsedAgent } from "../../../agents/declared-agents.ts";
 import {
   closedObject,
   filledText,
@@ -10,24 +10,24 @@ import {
   optional,
   texts,
   variableNames,
-} from "../../model/fields.ts";
+} from "../../../model/fields.ts";
 import {
   assertedServers,
   assertionKinds,
   type Assertions,
   assertionsSchema,
-} from "../../graders/assertions.ts";
-import { serverTableFields } from "../config/config-schema.ts";
-import { withUsualTransports } from "../config/server-tables.ts";
-import { serverSchema, type ServerLifetime } from "../../model/server.ts";
-import { suggestion } from "../../base/did-you-mean.ts";
+} from "../../../graders/assertions.ts";
+import { serverTableFields } from "../../config/config-schema.ts";
+import { withUsualTransports } from "../../config/server-tables.ts";
+import { serverSchema, type ServerLifetime } from "../../../model/server.ts";
+import { suggestion } from "../../../base/did-you-mean.ts";
 import {
   extensionPackageProblems,
   extensionTableSchema,
   missingSandboxProblems,
   type ParsedExtensionTable,
-} from "../../model/extension.ts";
-import { graderReader, gradersField, type GraderTypes, thresholdsField } from "../../graders/declared.ts";
+} from "../../../model/extension.ts";
+import { graderReader, gradersField, type GraderTypes, thresholdsField } from "../../../graders/declared.ts";
 import {
   asObject,
   formatKeyPath,
@@ -36,12 +36,12 @@ import {
   withoutUndefined,
   type Json,
   type JsonObject,
-} from "../../base/json.ts";
-import { LenientReader } from "../read/lenient-reader.ts";
-import type { SetFiles } from "../read/read-files.ts";
-import type { GraderSpec } from "../../model/task.ts";
-import type { Thresholds } from "../../model/eval.ts";
-import { type Locate, type ParseResult, type Problem, problem } from "../../base/problem.ts";
+} from "../../../base/json.ts";
+import { LenientReader } from "../lenient-reader.ts";
+import type { SetFiles } from "../../read/read-files.ts";
+import type { GraderSpec } from "../../../model/task.ts";
+import type { Thresholds } from "../../../model/eval.ts";
+import { type Locate, type ParseResult, type Problem, problem } from "../../../base/problem.ts";
 
 /** Kinds of agents that an eval can refer to; those with `openai` in their name are old names of `builtin.llm-agent`. */
 const agentTypes = [

@@ -1,56 +1,30 @@
-import { maxFileBytes } from "../base/limits.ts";
-import { readdirSync, statSync } from "node:fs";
 import { homedir } from "node:os";
-import { basename, dirname, join, resolve, sep } from "node:path";
+import { basename, dirname, resolve, sep } from "node:path";
 import { parseEnv } from "node:util";
-import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
-import { nameKey } from "../model/fields.ts";
-import { buildServer, type BuildServer, type ServerLifetime } from "../model/server.ts";
-import { noServers as noTable, type ServerTable } from "./config/server-tables.ts";
-import type { Fixtures } from "./waza/mcp-servers.ts";
-import { suggestion } from "../base/did-you-mean.ts";
+import { McpvalsError, messageOf } from "../../../base/error.ts";
+import { nameKey } from "../../../model/fields.ts";
+import { noServers as noTable, type ServerTable } from "../../config/server-tables.ts";
+import { suggestion } from "../../../base/did-you-mean.ts";
 import {
   type ClientInput,
   clientTableKey,
   type McpConfigServer,
   parseMcpConfigFile,
   readClientTable,
-} from "./eval-file/parse-mcp-config-file.ts";
-import type { Problem } from "../base/problem.ts";
-import { interpolate, type LookupVariable } from "../base/read-json.ts";
-import { asObject, isJsonObject, withoutUndefined, type Json, type JsonObject } from "../base/json.ts";
-import { readRegularFile } from "../base/files.ts";
+} from "./client-file.ts";
+import type { Problem } from "../../../base/problem.ts";
+import { interpolate, type LookupVariable } from "../../../base/read-json.ts";
+import { asObject, isJsonObject, withoutUndefined, type Json, type JsonObject } from "../../../base/json.ts";
+import { readRegularFile } from "../../../base/files.ts";
 import {
-  completeStdio,
   type EnvironmentVariables,
   type LoadContext,
   lookupIn,
   displayPath,
   variableNamed,
-} from "./environment.ts";
-import type { ConfigDocument, FileProblems } from "./read/document.ts";
-import { readData } from "./read/read-files.ts";
-
-const startupTimeoutMs = 30_000;
-
-/** Creates the function that builds the servers of files in a folder. */
-export function serverBuilder({
-  dir,
-  loadContext: { environment, overrides },
-  lifetime,
-}: {
-  readonly dir: string;
-  readonly loadContext: LoadContext;
-  readonly lifetime?: ServerLifetime | undefined;
-}): BuildServer {
-  return (name, server) =>
-    buildServer(name, server, {
-      startupTimeoutMs,
-      lifetime,
-      resolvePath: (path) => resolve(dir, path),
-      completeStdio: (stdio) => completeStdio(stdio, { dir, environment, overrides }),
-    });
-}
+} from "../../environment.ts";
+import type { ConfigDocument, FileProblems } from "../../read/document.ts";
+import { readData } from "../../read/read-files.ts";
 
 /** Servers from outside an eval. */
 export interface McpServers {
@@ -269,50 +243,4 @@ function jsonOf(name: string, text: string): Json {
 
 function wrongVariable(name: string, wanted: string, cause?: unknown): McpvalsError {
   return new McpvalsError("config/invalid-value", `the variable ${name} must hold ${wanted}`, { cause });
-}
-
-/** Most files of a folder and those in it. */
-const maxFiles = 1000;
-
-/**
- * Reads the mock tools in a folder, relative to `dir`: of each JSON file in it, and in the folders in it that
- * are not hidden, the tools under `tools`, else the one tool that the file is named after. Later files win, in the order
- * of their names.
- */
-export function readFixtures(dir: string, path: string): Fixtures {
-  try {
-    const folder = resolve(dir, path);
-    if (!statSync(folder).isDirectory()) return { ok: false, reason: `${path} is not a folder` };
-    const files = readdirSync(folder, { withFileTypes: true, recursive: true })
-      .filter((entry) => entry.isFile() && entry.name.endsWith(".json"))
-      .filter(({ parentPath }) => !/[/\\]\./.test(parentPath.slice(folder.length)))
-      .map((entry) => join(entry.parentPath, entry.name))
-      .toSorted();
-    if (files.length > maxFiles) throw new Error(`it has more than ${maxFiles} JSON files`);
-    const tools = files.flatMap((file) => Object.entries(toolsIn(file)));
-    return { ok: true, tools: Object.fromEntries(tools) };
-  } catch (error) {
-    if (!(error instanceof Error)) throw error;
-    return {
-      ok: false,
-      reason: codeOf(error) === "ENOENT" ? `there is no folder ${path}` : `${path}: ${error.message}`,
-    };
-  }
-}
-
-function toolsIn(file: string): JsonObject {
-  const value = parsedFile(file);
-  if (!isJsonObject(value)) throw new Error(`${basename(file)} is not a JSON object`);
-  const { tools } = value;
-  const isBundle = isJsonObject(tools) && Object.keys(tools).length > 0;
-  return isBundle ? tools : { [basename(file, ".json")]: value };
-}
-
-function parsedFile(file: string): Json {
-  try {
-    return JSON.parse(readRegularFile(file, maxFileBytes).toString("utf8")) as Json;
-  } catch (cause) {
-    const reason = messageOf(cause);
-    throw new Error(`${basename(file)}: ${reason}`, { cause });
-  }
 }

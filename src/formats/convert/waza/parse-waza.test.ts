@@ -1,6 +1,6 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
-import { wazaEvalJsonSchema, wazaTaskJsonSchema } from "../../../scripts/schemas/eval-json-schemas.ts";
+import { wazaEvalJsonSchema, wazaTaskJsonSchema } from "../../../../scripts/schemas/eval-json-schemas.ts";
 
 const ajv = new Ajv2020({ strict: false });
 const isEval = ajv.compile(wazaEvalJsonSchema());

@@ -1,7 +1,7 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
-import { evalJsonSchema } from "../../../scripts/schemas/eval-json-schemas.ts";
-import { parseEvalFile } from "./parse-eval-file.ts";
+import { evalJsonSchema } from "../../../../scripts/schemas/eval-json-schemas.ts";
+import { parseEvalFile } from "./eval-file.ts";
 
 const validate = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false }).compile(
   evalJsonSchema(),

@@ -1,14 +1,14 @@
 import * as z from "zod";
-import type { Diagnostic } from "../../base/error.ts";
-import { escapeTemplate } from "../../templates/template.ts";
-import type { DeclaredAgents } from "../../agents/declared-agents.ts";
+import type { Diagnostic } from "../../../base/error.ts";
+import { escapeTemplate } from "../../../templates/template.ts";
+import type { DeclaredAgents } from "../../../agents/declared-agents.ts";
 import {
   mergeServerTables,
   noServers,
   parseServers,
   type ServerOverlay,
   type ServerTable,
-} from "../config/server-tables.ts";
+} from "../../config/server-tables.ts";
 import {
   asList,
   asObject,
@@ -19,14 +19,14 @@ import {
   type JsonObject,
   type KeyPath,
   withoutUndefined,
-} from "../../base/json.ts";
-import { LenientReader } from "../read/lenient-reader.ts";
-import { type GraderTypes, placesOf, readSettings } from "../../graders/declared.ts";
-import type { GraderSpec, Task } from "../../model/task.ts";
-import type { ServerLifetime } from "../../model/server.ts";
-import type { Locate, ParseResult } from "../../base/problem.ts";
-import type { CommandStep, FileStep } from "../../model/step.ts";
-import type { TaskFiles } from "../task/task-options.ts";
+} from "../../../base/json.ts";
+import { LenientReader } from "../lenient-reader.ts";
+import { type GraderTypes, placesOf, readSettings } from "../../../graders/declared.ts";
+import type { GraderSpec, Task } from "../../../model/task.ts";
+import type { ServerLifetime } from "../../../model/server.ts";
+import type { Locate, ParseResult } from "../../../base/problem.ts";
+import type { CommandStep, FileStep } from "../../../model/step.ts";
+import type { TaskFiles } from "../../task/task-options.ts";
 import { type Fixtures, readMcpMocks, readMcpServers } from "./mcp-servers.ts";
 import { fillPrompt } from "./task-rows.ts";
 import {
