@@ -176,8 +176,6 @@ function decoded(encoding = ""): Transform {
 
 /** Longest body, or line of a stream, that is read, in bytes. */
 const limit = 16 * 1024 * 1024;
-/** Deepest nesting of lists and objects in an answer that is read. */
-const levels = 400;
 
 /** Tokens and the model, as far as an answer reports them. */
 export type ReportedTokens = Partial<Omit<Usage, "requests">> & { readonly model?: string };
@@ -226,7 +224,7 @@ function createJsonReader(): UsageReader {
 }
 
 function parse(json: Buffer): unknown {
-  if (jsonExcess(json, { levels }) !== undefined) return undefined;
+  if (jsonExcess(json) !== undefined) return undefined;
   try {
     return JSON.parse(json.toString("utf8")) as unknown;
   } catch {

@@ -1,3 +1,4 @@
+import { maxFileBytes } from "../base/limits.ts";
 import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { existsSync, lstatSync, realpathSync, renameSync, type Stats, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -46,9 +47,6 @@ interface Change extends PlannedFile {
 
 /** Says, in the folder itself, who has written what into it, for whoever comes after a crash. */
 const journalName = ".mcpvals-client-files.json";
-const maxJournalSize = 64 * 1024;
-/** In bytes; a client's own file can hold more than servers. */
-const maxFileBytes = 1024 * 1024;
 const about =
   "mcpvals has written config files into this folder and removes this file when it has put them back. " +
   "If no mcpvals runs any more, the next run in this folder does it.";
@@ -188,7 +186,7 @@ function undoSteps(folder: string, files: readonly PlannedFile[]): readonly Undo
 export function recoverFolder(folder: string): void {
   const path = join(folder, journalName);
   if (look(path) === undefined) return;
-  const text = attempt(`read ${path}`, () => readRegularFile(path, maxJournalSize).toString("utf8"));
+  const text = attempt(`read ${path}`, () => readRegularFile(path, maxFileBytes).toString("utf8"));
   // A journal that was cut off was written before anything else.
   const { pid, started, files: listed } = asObject(readJsonText(text).value);
   if (typeof pid === "number" && Number.isInteger(pid) && pid > 0) {

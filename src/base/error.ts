@@ -85,7 +85,7 @@ export function codeOf(error: unknown): string | undefined {
 const maxCauses = 5;
 
 /** An error and what caused it, outermost first; causes can go in a circle. */
-function causesOf(error: unknown): unknown[] {
+export function causesOf(error: unknown): readonly unknown[] {
   const chain: unknown[] = [];
   for (let cause = error; cause !== undefined && chain.length < maxCauses;) {
     chain.push(cause);

@@ -1,7 +1,19 @@
-// Limits at the three doors: a server's or program's message, a user's file, a run folder. What only one format needs stays in its file.
+// Limits at the three doors: a server's or program's message, a user's file, a run folder. What only one format or protocol needs stays in its
+// file.
 
 /** Largest file of a user that is read into a task or for a server, in bytes; larger ones are given by mistake. */
 export const maxFileBytes: number = 4 * 1024 * 1024;
+
+/** Largest YAML file, in bytes: parsing it takes ten times as long as JSON. */
+export const maxYamlBytes: number = 512 * 1024;
+
+/** Levels of arrays and objects that such a file may have, values of any kind in it, and aliases, each of which YAML looks up in all anchors. */
+export const maxFileDepth = 200;
+export const maxFileValues = 200_000;
+export const maxFileAliases = 1000;
+
+/** Longest that what one step, one table of variables or one file is written with may become, in characters. */
+export const maxExpansionLength: number = 16 * 1024 * 1024;
 
 /** Longest message of a server, an agent or an extension, in bytes; a config may raise it for a server. */
 export const maxMessageBytes: number = 10 * 1024 * 1024;
@@ -12,10 +24,13 @@ export const maxMessageBytes: number = 10 * 1024 * 1024;
  */
 export const maxMessageDepth = 400;
 
+/** Messages that are not answers and that one connection may carry in a trial, so that a flood cannot fill the memory. */
+export const maxUnasked = 100_000;
+
 /** Most memory that one value, or all that a trial records, may take, in bytes. */
 export const maxMemory: number = 128 * 1024 * 1024;
 
-/** Levels of one record of a run: the deepest message plus the event around it. */
+/** Levels of one record of a run: the deepest message plus the event around it; of an answer of a model or an OAuth server too. */
 export const maxRecordDepth = 500;
 
 /** Largest document of a run folder, in bytes; a longer text exceeds the maximum string length of V8. */

@@ -1,5 +1,6 @@
 import * as yaml from "yaml";
-import type { FindOffsets, Offsets, SyntaxProblem } from "./problem.ts";
+import { maxFileAliases } from "./limits.ts";
+import { type FindOffsets, maxProblems, type Offsets, type SyntaxProblem } from "./problem.ts";
 
 type Parsed = yaml.Document.Parsed;
 type Options = yaml.ParseOptions & yaml.DocumentOptions & yaml.SchemaOptions;
@@ -30,12 +31,9 @@ export function parseStrictYaml(text: string): unknown {
   const [duplicate] = duplicates;
   if (duplicate !== undefined)
     throw new Error(`duplicate key ${JSON.stringify(duplicate.key)}, again ${placeOf(duplicate.offset)}`);
-  if (aliases > maxYamlAliases) throw new Error(`it has more than ${maxYamlAliases} aliases`);
-  return document.toJS();
+  if (aliases > maxFileAliases) throw new Error(`it has more than ${maxFileAliases} aliases`);
+  return document.toJS({ maxAliasCount: maxFileAliases });
 }
-
-/** Each of them makes the library look through all anchors. */
-const maxYamlAliases = 100;
 
 interface DuplicateKey {
   readonly key: string;
@@ -70,8 +68,7 @@ function findDuplicates(root: yaml.ParsedNode | null): {
   return { duplicates, aliases };
 }
 
-/** Maximum number of problems and of notes that are reported at once. */
-const maxProblems = 100;
+/** Notes that are given at once. */
 const maxNotes = 20;
 
 /** A YAML text as it was read. */
@@ -140,18 +137,15 @@ function broken(problems: readonly SyntaxProblem[]): YamlText {
   return { problems, find: () => ({ value: 0, found: false }), notes: [] };
 }
 
-/** Aliases that a file may use; together with the limit on values this refuses files that unfold without end. */
-const maxAliases = 1000;
 const unfoldsTooFar = "aliases that unfold to too much";
 
 function valueOf(document: Parsed, text: string, aliases: number): Pick<YamlText, "value" | "problems"> {
   const refused = (message: string, name = ""): Pick<YamlText, "problems"> => ({
     problems: [{ offset: Math.max(0, text.indexOf(`*${name}`)), message }],
   });
-  // Each alias makes the parser look through all anchors.
-  if (aliases > maxAliases) return refused(unfoldsTooFar);
+  if (aliases > maxFileAliases) return refused(unfoldsTooFar);
   try {
-    return { value: document.toJS({ maxAliasCount: maxAliases }), problems: [] };
+    return { value: document.toJS({ maxAliasCount: maxFileAliases }), problems: [] };
   } catch (error) {
     if (!(error instanceof ReferenceError)) throw error;
     const unresolved = /^Unresolved alias .*: (\S+)$/.exec(error.message)?.[1];

@@ -1,14 +1,9 @@
-import { maxMemory } from "./limits.ts";
+import { maxExpansionLength, maxFileDepth, maxFileValues, maxMemory, maxMessageDepth } from "./limits.ts";
 import { messageOf } from "./error.ts";
 import { createScanner } from "jsonc-parser";
-import { maxExpansionLength, TextRoom } from "./text-room.ts";
+import { TextRoom } from "./text-room.ts";
 import { isJsonObject, formatKeyPath, type Json, type KeyPath } from "./json.ts";
 import { type Problem, problem, problemAt } from "./problem.ts";
-
-/** Deepest nesting that a document may have. */
-export const maxDepth = 200;
-/** Most values (of any kind, at any depth) that a document may have. */
-export const maxValues = 200_000;
 
 /** Thrown while a document is read that is too large; the message says how. */
 class DocumentTooLarge extends Error {}
@@ -48,12 +43,12 @@ interface State extends ReadJsonOptions {
 
 function copy(value: unknown, path: KeyPath, state: State): Json {
   state.values += 1;
-  if (state.values > maxValues) throw new DocumentTooLarge(`more than ${maxValues} values`);
+  if (state.values > maxFileValues) throw new DocumentTooLarge(`more than ${maxFileValues} values`);
   if (typeof value === "string") return state.room.take(state.text(value, path));
   if (value === null || typeof value === "boolean") return value;
   if (typeof value === "number")
     return Number.isFinite(value) ? value : refuse(`${value} is not a number that JSON has`, path, state);
-  if (path.length >= maxDepth) return refuse(`nested deeper than ${maxDepth} levels`, path, state);
+  if (path.length >= maxFileDepth) return refuse(`nested deeper than ${maxFileDepth} levels`, path, state);
   if (Array.isArray(value)) {
     // Unlike map, this does not jump over holes.
     const items = Array.from(value, (item, index) => copy(item, [...path, index], state));
@@ -343,19 +338,12 @@ export class JsonMeter {
 export const containerWeight = 64;
 export const valueWeight = 16;
 
-/** A shorter text is not worth the look: it takes a few megabytes at most. */
-const shortest = 64 * 1024;
-
-/** Why a text is better not parsed as JSON; undefined when it may be. */
-export function jsonExcess(
-  text: Uint8Array,
-  { levels }: { readonly levels: number },
-): JsonExcess | undefined {
-  if (text.length < shortest) return undefined;
+/** Why a message is better not parsed; undefined when it may be. */
+export function jsonExcess(text: Uint8Array): JsonExcess | undefined {
   const { deepest, weight } = new JsonMeter().push(text);
-  if (deepest > levels) return "deep";
+  if (deepest > maxMessageDepth) return "deep";
   return weight > maxMemory ? "heavy" : undefined;
 }
 
-/** It is nested too deeply, or takes more than {@link maxMemory}. */
+/** It has more than {@link maxMessageDepth} levels, or takes more than {@link maxMemory}. */
 export type JsonExcess = "deep" | "heavy";

@@ -1,5 +1,4 @@
-/** Longest that what one step, one table of variables or one file is written with may become, in characters. */
-export const maxExpansionLength = 16 * 1024 * 1024;
+import { maxExpansionLength } from "./limits.ts";
 
 /**
  * What is left for texts while the names in them are replaced: values that use each other twice would else double with every

@@ -1,3 +1,4 @@
+import { maxFileValues } from "../base/limits.ts";
 import { asList, asObject, estimateTokens, isJsonObject, type Json } from "../base/json.ts";
 import { shortened } from "../base/visible-text.ts";
 import {
@@ -509,9 +510,6 @@ interface Texts {
   readonly hasAll: boolean;
 }
 
-/** Maximum number of texts of a server that are looked at. */
-const maxTexts = 200_000;
-
 /** Every text that a model gets to read, with keys and names. */
 export function textsOf(surface: Surface): Texts {
   const known = textsOfSurfaces.get(surface);
@@ -524,7 +522,7 @@ export function textsOf(surface: Surface): Texts {
   for (const [place, { definition, evidence }] of placed({ tool, resource, prompt }))
     hasAll &&= addTexts(definition, "", (text, pointer) => {
       texts.push({ place, text, pointer, evidence });
-      return texts.length < maxTexts;
+      return texts.length < maxFileValues;
     });
   const read = { texts, hasAll };
   textsOfSurfaces.set(surface, read);

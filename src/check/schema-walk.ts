@@ -1,3 +1,4 @@
+import { maxFileValues } from "../base/limits.ts";
 import type { SchemaError } from "../expect/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import { aboutTool, type Found, type Listed, type Surface } from "./check-view.ts";
@@ -29,28 +30,23 @@ const single = [
 const lists = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
 const tables = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
 
-/** Levels of a schema that are looked at: deeper ones are found by the validator. */
-const deepest = 64;
 /** Schemas inside a schema that are looked at: one with more is refused by the validator. */
 const maxParts = 20_000;
-/** The same of all tools together. */
-const maxPartsOfServer = 200_000;
 
 /** A schema and everything in it that is a schema, outermost first. */
-function* subschemas(schema: Json, pointer = "", keyword = "", depth = 0): Iterable<Subschema> {
+function* subschemas(schema: Json, pointer = "", keyword = ""): Iterable<Subschema> {
   yield { schema, pointer, keyword };
-  if (!isJsonObject(schema) || depth > deepest) return;
+  if (!isJsonObject(schema)) return;
   // The walk may stop long before the last of very many keys.
   for (const key of Object.keys(schema)) {
     const value = schema[key] ?? null;
     const inner = `${pointer}/${pointerKey(key)}`;
-    if (single.includes(key) && !Array.isArray(value)) yield* subschemas(value, inner, key, depth + 1);
+    if (single.includes(key) && !Array.isArray(value)) yield* subschemas(value, inner, key);
     else if (lists.includes(key) && Array.isArray(value))
-      for (const [index, item] of value.entries())
-        yield* subschemas(item, `${inner}/${index}`, key, depth + 1);
+      for (const [index, item] of value.entries()) yield* subschemas(item, `${inner}/${index}`, key);
     else if (tables.includes(key) && isJsonObject(value))
       for (const name of Object.keys(value))
-        yield* subschemas(value[name] ?? null, `${inner}/${pointerKey(name)}`, key, depth + 1);
+        yield* subschemas(value[name] ?? null, `${inner}/${pointerKey(name)}`, key);
   }
 }
 
@@ -131,7 +127,8 @@ export function toolSchemas(surface: Surface, ...keys: readonly ToolSchema["key"
 const schemasOf = new WeakMap<Surface, readonly ToolSchema[]>();
 
 function readSchemas({ tools }: Surface): readonly ToolSchema[] {
-  let left = maxPartsOfServer;
+  // Of all tools together.
+  let left = maxFileValues;
   return tools.flatMap((tool) =>
     (["inputSchema", "outputSchema"] as const).flatMap((key) => {
       const { [key]: schema } = tool.definition;

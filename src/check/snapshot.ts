@@ -1,3 +1,4 @@
+import { maxPartBytes } from "../base/limits.ts";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { McpvalsError, messageOf } from "../base/error.ts";
@@ -30,12 +31,9 @@ export async function readSnapshot(
   });
 }
 
-/** A snapshot has the definitions of all servers of a project, and no more. */
-const maxSnapshotBytes = 64 * 1024 * 1024;
-
 function textOf(file: string): string {
   try {
-    return readRegularFile(file, maxSnapshotBytes).toString("utf8");
+    return readRegularFile(file, maxPartBytes).toString("utf8");
   } catch (cause) {
     throw new McpvalsError("config/unreadable", `${file} cannot be read: ${messageOf(cause)}`, { cause });
   }

@@ -101,17 +101,12 @@ export async function runProgram(args: readonly string[]): Promise<number> {
   return code === 0 ? 3 : code;
 }
 
-/** A repeated error, such as one of a timer, ends the process eventually. */
-const maxUncaught = 100;
-let uncaught = 0;
-
 /**
  * An uncaught error ends the running trials, since one of them caused it, and the run goes on. Without a running trial it
  * ends the process with exit code 3; servers are killed on exit.
  */
 function takeUncaught(error: unknown): void {
-  uncaught += 1;
-  if (uncaught <= maxUncaught && reportUncaught(error)) return;
+  if (reportUncaught(error)) return;
   writeError(bugReport(error));
   endProcess(3);
 }

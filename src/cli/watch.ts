@@ -339,12 +339,10 @@ export function watchedFiles({ file, imports, dir, eval: spec }: LoadedConfig): 
 function settingFiles(settings: Json, dir: string): WatchedPath[] {
   if (typeof settings === "object" && settings !== null)
     return Object.values(settings).flatMap((each) => settingFiles(each, dir));
-  if (typeof settings !== "string" || settings.length > maxPathLength) return [];
+  if (typeof settings !== "string") return [];
   const path = resolve(dir, settings);
   return !path.includes("\0") && pathKind(path) === "file" ? [{ path, kind: "file" }] : [];
 }
-
-const maxPathLength = 1000;
 
 /** The program of a server and the files among its arguments, with the folders of those that the user may be writing. */
 function programFiles(server: ServerSpec, dir: string): WatchedPath[] {

@@ -1,3 +1,4 @@
+import { maxRecordDepth } from "../base/limits.ts";
 import { JsonMeter } from "../base/read-json.ts";
 
 /** Limits of JSON responses. */
@@ -9,9 +10,6 @@ export interface AnswerBound {
   /** Creates the error for responses with `more` than that. */
   readonly onTooMuch: (more: string) => Error;
 }
-
-/** Deeper values overflow the stack of programs that read or write them. */
-export const maxLevels = 500;
 
 /**
  * `fetch` with limits, for callers that read and parse whole bodies, such as SDKs. The request's signal limits the time, that
@@ -29,7 +27,7 @@ export function boundedFetch(
       const { values: found, deepest } = meter.push(chunk);
       if (read > bytes) throw onTooMuch(`${bytes / 1024 ** 2} MiB`);
       if (found > values) throw onTooMuch(`${values} values`);
-      if (deepest > maxLevels) throw onTooMuch(`${maxLevels} levels`);
+      if (deepest > maxRecordDepth) throw onTooMuch(`${maxRecordDepth} levels`);
       yield chunk;
     }
   }

@@ -1,3 +1,5 @@
+import { maxDurationMs } from "../base/duration.ts";
+
 /** A signal with a time limit; dispose of it as soon as the work is done, so that no timer outlives the work. */
 export interface DeadlineSignal extends Disposable {
   readonly signal: AbortSignal;
@@ -12,9 +14,6 @@ export interface DeadlineOptions {
   readonly onTimeout: () => Error;
 }
 
-/** The longest time that a Node timer can wait, in milliseconds; anything longer would fire at once. */
-const maxTimerMs = 2 ** 31 - 1;
-
 /**
  * Makes a signal that aborts with `reason()` after `ms` milliseconds, or with the reason of the first parent that aborts.
  * Neither the timer nor, unlike with `AbortSignal.any`, a listener on a parent outlives the signal's disposal.
@@ -26,7 +25,7 @@ export function abortAfter(
 ): DeadlineSignal {
   const controller = new AbortController();
   const parents = given.filter((parent) => parent !== undefined);
-  const timer = ms > maxTimerMs ? undefined : setTimeout(() => controller.abort(reason()), ms);
+  const timer = ms > maxDurationMs ? undefined : setTimeout(() => controller.abort(reason()), ms);
   const follow = (): void => controller.abort(parents.find(({ aborted }) => aborted)?.reason);
   const dispose = (): void => {
     clearTimeout(timer);
@@ -86,7 +85,7 @@ export class Clocks {
       run() {
         since = performance.now();
         const left = Math.max(0, ms - elapsedMs);
-        timer = left > maxTimerMs ? undefined : setTimeout(() => setImmediate(end), left);
+        timer = left > maxDurationMs ? undefined : setTimeout(() => setImmediate(end), left);
       },
       pause() {
         elapsedMs = elapsed();

@@ -1,4 +1,4 @@
-import { maxDocumentBytes } from "../base/limits.ts";
+import { maxDocumentBytes, maxFileBytes } from "../base/limits.ts";
 import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { createHash, randomBytes } from "node:crypto";
 import { renameSync, writeFileSync } from "node:fs";
@@ -250,7 +250,6 @@ async function isRunFolder(path: string): Promise<boolean> {
 const file = join(dirname(defaultRunsFolder), "proofs.json");
 /** Maximum number of recorded tasks; the oldest are dropped first. */
 const maxTasks = 10_000;
-const maxFileBytes = 1024 * 1024;
 const proofsSchema = z.object({ version: z.literal(1), tasks: z.array(z.string()) });
 
 /**

@@ -1,6 +1,7 @@
 import { McpvalsError } from "../base/error.ts";
 import type { Json } from "../base/json.ts";
-import { maxExpansionLength, TextRoom } from "../base/text-room.ts";
+import { maxExpansionLength } from "../base/limits.ts";
+import { TextRoom } from "../base/text-room.ts";
 import { shortened } from "../base/visible-text.ts";
 import { type FindPlace, inText, inWantedText } from "./places.ts";
 import { selectJson } from "./select-json.ts";

@@ -5,8 +5,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createFilters } from "../../src/servers/filters/filters.ts";
 import { stdioSpec } from "../servers/support.ts";
-import { fixtureServer } from "../process/support.ts";
-import { addressHost, openGateway, type Opened, programHost } from "./support.ts";
+import { addressHost, openGateway, type Opened } from "./support.ts";
 
 type Answer = (response: ServerResponse, body: Buffer) => void;
 
@@ -119,16 +118,4 @@ describe("the answer of a server with an address is recorded and filtered", () =
       "server-to-client",
     ]);
   });
-});
-
-it("records a call that is nested too deeply to be passed on", async () => {
-  const { endpoint, record } = await openGateway(await programHost([fixtureServer]));
-  const args = `${'{"a":'.repeat(500)}1${"}".repeat(500)}`;
-  const response = await post(endpoint.url, call("echo").replace("{}", args));
-  expect(await response.json()).toMatchObject({ id: 1, error: { code: -32600 } });
-  expect(record.of("mcp.message").map(({ message }) => message)).toMatchObject([
-    { id: 1, method: "tools/call", params: { name: "echo", arguments: "[nested too deeply to record]" } },
-    { id: 1, error: { code: -32600 } },
-  ]);
-  expect(record.of("mcp.message").map(({ raw }) => raw)).toEqual([undefined, undefined]);
 });

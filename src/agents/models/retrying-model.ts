@@ -1,12 +1,12 @@
 import { setTimeout as wait } from "node:timers/promises";
 import type { APICallError, generateText } from "ai";
-import { codeOf, McpvalsError } from "../../base/error.ts";
+import { causesOf, codeOf, McpvalsError } from "../../base/error.ts";
 import { withoutUndefined } from "../../base/json.ts";
 import type { ModelSpec } from "../../model/agent.ts";
 import { JsonMeter } from "../../base/read-json.ts";
 import type { Emit } from "../../model/event.ts";
 import { createRedactor } from "../../trace/redact.ts";
-import { maxLevels } from "../../process/bounded-fetch.ts";
+import { maxRecordDepth } from "../../base/limits.ts";
 import { abortAfter } from "../../process/deadline.ts";
 import {
   type LanguageModelV4,
@@ -159,7 +159,7 @@ function refuseExcess({ content }: ModelAnswer): void {
     if (part.type !== "tool-call") continue;
     const meter = new JsonMeter().push(Buffer.from(part.input));
     values += meter.values;
-    if (meter.deepest > maxLevels) throw new UnusableAnswer(`${tooMuch} ${maxLevels} levels`);
+    if (meter.deepest > maxRecordDepth) throw new UnusableAnswer(`${tooMuch} ${maxRecordDepth} levels`);
     if (values > maxRead.values) throw new UnusableAnswer(`${tooMuch} ${maxRead.values} values`);
   }
 }
@@ -262,9 +262,7 @@ function classifyFailure(error: unknown, ai: AiSdk): ModelFailure | undefined {
 }
 
 function classifyCall(error: APICallError): ModelFailure {
-  const causes: Error[] = [];
-  for (let cause: unknown = error; causes.length < maxCauses && cause instanceof Error; cause = cause.cause)
-    causes.push(cause);
+  const causes = causesOf(error);
   const unusable = causes.find((cause) => cause instanceof UnusableAnswer);
   if (unusable !== undefined) return invalid(unusable.message);
   const connection = causes
@@ -309,7 +307,6 @@ function providerMessage({ data, message, responseBody = "" }: APICallError): st
 }
 
 const maxExcerptLength = 300;
-const maxCauses = 8;
 
 function excerpt(text: string): string {
   const line = oneLine(text);

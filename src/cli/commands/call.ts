@@ -9,7 +9,8 @@ import {
   type Json,
   type JsonObject,
 } from "../../base/json.ts";
-import { maxDepth, readJsonText } from "../../base/read-json.ts";
+import { maxFileDepth } from "../../base/limits.ts";
+import { readJsonText } from "../../base/read-json.ts";
 import { objectIn, typesOf } from "../../check/schema-walk.ts";
 import { visibleLines } from "../../base/visible-text.ts";
 import { invalidOption, loadTarget, type Target } from "../../formats/target.ts";
@@ -128,9 +129,9 @@ async function execute(call: Call, target: Target, { json = false, timeout }: Ca
     const [definition] = await session.toolsNamed(call.tool, options);
     if (definition === undefined) throw unknownTool(call.tool, name, session.tools);
     const args = { ...typedArguments(call.texts, definition.inputSchema), ...call.args };
-    if (hasMoreLevels(args, maxDepth))
+    if (hasMoreLevels(args, maxFileDepth))
       throw invalidOption(
-        `the arguments are nested more than ${maxDepth} levels deep`,
+        `the arguments are nested more than ${maxFileDepth} levels deep`,
         "Write them with fewer arrays and objects inside one another.",
       );
     for (const note of strayArguments(args, definition)) writeError(`note: ${note}`);

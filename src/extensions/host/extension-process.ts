@@ -1,4 +1,4 @@
-import { maxMemory, maxMessageBytes, maxMessageDepth } from "../../base/limits.ts";
+import { maxMemory, maxMessageBytes } from "../../base/limits.ts";
 import { homedir } from "node:os";
 import { extname } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
@@ -7,7 +7,7 @@ import { type ErrorDetails, McpvalsError } from "../../base/error.ts";
 import type { ExtensionProtocol } from "../manifest.ts";
 import { isJsonObject, withoutUndefined, type Json } from "../../base/json.ts";
 import type { ExtensionSpec } from "../../model/task.ts";
-import { JsonMeter, previewJson, repeatedKey } from "../../base/read-json.ts";
+import { jsonExcess, previewJson, repeatedKey } from "../../base/read-json.ts";
 import type { Emit } from "../../model/event.ts";
 import { settlesWithin } from "../../process/deadline.ts";
 import { closed } from "../../process/process-tree.ts";
@@ -268,9 +268,9 @@ export type ParsedAnswer =
 
 /** Parses what should be one JSON value. */
 export function parseAnswer(bytes: Buffer): ParsedAnswer {
-  const { deepest, weight } = new JsonMeter().push(bytes);
-  if (deepest > maxMessageDepth) return { kind: "excessive", problem: "is nested too deeply" };
-  if (weight > maxMemory) {
+  const excess = jsonExcess(bytes);
+  if (excess === "deep") return { kind: "excessive", problem: "is nested too deeply" };
+  if (excess === "heavy") {
     const limit = `${maxMemory / 1024 / 1024} MiB of memory`;
     return { kind: "excessive", problem: `has so many values that it would take more than ${limit}` };
   }

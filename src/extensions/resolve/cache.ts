@@ -1,3 +1,4 @@
+import { maxPartBytes } from "../../base/limits.ts";
 import { createHash, hash, randomBytes } from "node:crypto";
 import { closeSync, fstatSync, lstatSync, openSync, readSync } from "node:fs";
 import { readdir, rename, rm, rmdir, stat, utimes, writeFile } from "node:fs/promises";
@@ -96,8 +97,6 @@ export interface CachedVersion {
 }
 
 const recordName = "extension.json";
-/** In bytes; twice the record of the largest allowed number of files. */
-const maxRecordSize = 16 * 1024 * 1024;
 const draftPrefix = ".new-";
 /** Age after which a draft is abandoned, also one of another machine. */
 const draftLifeMs = 24 * 60 * 60 * 1000;
@@ -231,7 +230,7 @@ export class ExtensionCache {
   #record(folder: string): CacheRecord {
     const path = join(folder, recordName);
     try {
-      const text = readRegularFile(path, maxRecordSize).toString("utf8");
+      const text = readRegularFile(path, maxPartBytes).toString("utf8");
       const record = recordSchema.parse(JSON.parse(text));
       const isHere = dirname(folder) === this.#placeOf(record.package, record.version);
       if (isHere && folder.endsWith(`-${shortHash(record.hash)}`)) return record;

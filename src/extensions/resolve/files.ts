@@ -1,3 +1,4 @@
+import { maxYamlBytes } from "../../base/limits.ts";
 import { codeOf, McpvalsError, messageOf } from "../../base/error.ts";
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -50,16 +51,13 @@ export function hasCode(error: unknown, ...codes: readonly string[]): error is E
   return codes.includes(codeOf(error) ?? "");
 }
 
-/** Largest of the small text files about extensions, in bytes. */
-const maxTextSize = 512 * 1024;
-
 /**
  * Reads a small text file; undefined when it does not exist. Throws McpvalsError with the code for a file that cannot be
  * read: a folder, a pipe, or more than 512 KiB.
  */
 export function readTextIfThere(path: string, code: ErrorCode): string | undefined {
   try {
-    return readRegularFile(path, maxTextSize).toString("utf8");
+    return readRegularFile(path, maxYamlBytes).toString("utf8");
   } catch (cause) {
     if (hasCode(cause, "ENOENT", "ENOTDIR")) return undefined;
     throw new McpvalsError(code, `${path} cannot be read: ${messageOf(cause)}`, { cause });

@@ -14,7 +14,8 @@ import {
   type Problem,
   type SyntaxProblem,
 } from "../../base/problem.ts";
-import { jsonToken, maxDepth, readJson } from "../../base/read-json.ts";
+import { maxFileDepth } from "../../base/limits.ts";
+import { jsonToken, readJson } from "../../base/read-json.ts";
 import { maskSecrets } from "../secrets.ts";
 import { createRedactor, type Secret } from "../../trace/redact.ts";
 
@@ -247,7 +248,7 @@ export function parseJson(text: string): Json {
     throw new SyntaxProblems([...duplicates, problem]);
   };
   const enter = (offset: number): void => {
-    if (open.length === maxDepth) fail({ offset, message: `nested deeper than ${maxDepth} levels` });
+    if (open.length === maxFileDepth) fail({ offset, message: `nested deeper than ${maxFileDepth} levels` });
     open.push(new Set());
   };
   const leave = (): void => void open.pop();

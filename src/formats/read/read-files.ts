@@ -1,3 +1,4 @@
+import { maxFileBytes, maxYamlBytes } from "../../base/limits.ts";
 import { graderKinds } from "../../graders/kinds.ts";
 import { realpathSync, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
@@ -431,7 +432,7 @@ async function looksLikeTask(file: string): Promise<boolean> {
 }
 
 /** Largest files that are read, in bytes: more would take longer than anyone wants to wait. */
-const largest = { json: 4 * 1024 * 1024, yaml: 512 * 1024, program: 16 * 1024 * 1024 };
+const largest = { json: maxFileBytes, yaml: maxYamlBytes, program: 16 * 1024 * 1024 };
 
 export interface ReadDocumentOptions {
   /** The file as messages name it. */

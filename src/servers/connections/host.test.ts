@@ -161,24 +161,6 @@ it("records until the channel is closed, and nothing afterwards", async () => {
 });
 
 describe("limits", () => {
-  const nested = (levels: number): object => {
-    const data: unknown = JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`);
-    return { jsonrpc: "2.0", method: "notifications/message", params: { data } };
-  };
-
-  it("end the connection at a message of more than 400 levels, which is neither recorded nor passed on", async () => {
-    const { connection, say, received, events, closed } = await connect();
-    say(nested(398), "");
-    expect([received.length, events.length, connection.lost.aborted]).toEqual([1, 1, false]);
-    say(nested(399), "");
-    say(nested(1), "");
-    expect([received.length, events.length, closed()]).toEqual([1, 1, 1]);
-    expect(connection.lost.reason).toMatchObject({
-      code: "server/protocol-error",
-      message: 'server "s" sent a message nested more than 400 levels deep',
-    });
-  });
-
   it.each([
     ["100,000 notifications", 100_000, { jsonrpc: "2.0", method: "notifications/message" }],
     ["10,000 requests", 10_000, request(1, "ping")],

@@ -325,9 +325,6 @@ async function hold(
   }
 }
 
-/** The longest time that a Node timer can wait, in milliseconds. */
-const maxTimerMs = 2 ** 31 - 1;
-
 /**
  * Lets at most `requests` pass in any span of `perMs`; the others wait in order. All clients of a host share one. A timer runs only
  * while a request waits.
@@ -380,7 +377,7 @@ export class RateLimiter {
     }
     if (this.#waiting.length === 0) return;
     // A timer may fire a little early; then it is set again.
-    const ms = Math.min(Math.max(Math.ceil(this.#waitMs()), 1), maxTimerMs);
+    const ms = Math.max(Math.ceil(this.#waitMs()), 1);
     this.#timer = setTimeout(() => this.#wake(), ms);
   }
 

@@ -1,4 +1,4 @@
-import { maxMessageDepth } from "../../base/limits.ts";
+import { maxUnasked } from "../../base/limits.ts";
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { McpvalsError } from "../../base/error.ts";
@@ -19,12 +19,10 @@ import {
   createReceiveLimits,
   decodedHeader,
   errorAnswer,
-  isTooDeep,
   type MessageId,
   messageJson,
   recordedMessage,
   methodOf,
-  maxUnasked,
   namedMember,
   requestOf,
   type WireMessage,
@@ -121,8 +119,6 @@ export class AgentConnection {
     // An agent in a loop must not fill the memory.
     if (this.#sent > maxUnasked) return this.#deliver({ kind: "disconnect" }, deliver);
     this.recordRefused(wire);
-    if (isTooDeep(wire.message))
-      return this.#deliver(refusal(wire, `nested more than ${maxMessageDepth} levels deep`), deliver);
     const ambiguity = this.isFiltered ? ambiguityOf(wire) : undefined;
     if (ambiguity !== undefined)
       return this.#deliver(refusal(wire, `that a server may read in another way: ${ambiguity}`), deliver);
@@ -131,7 +127,7 @@ export class AgentConnection {
 
   /** Records a message of the agent that is refused before it is filtered. */
   recordRefused(wire: WireMessage): void {
-    this.#record("client-to-server", isTooDeep(wire.message) ? withoutDepth(wire) : wire);
+    this.#record("client-to-server", wire);
   }
 
   /** Filters a message of the server; settles as `deliver` does. */
@@ -192,21 +188,6 @@ export class AgentConnection {
     const fault = direction === "server-to-client" && malformed !== undefined ? { malformed } : {};
     this.#emit({ type: "mcp.message", ...this.#who, direction, ...content, ...fault });
   }
-}
-
-/** A message for the record, without its deeper levels. */
-function withoutDepth({ message }: WireMessage): WireMessage {
-  const cut = JSON.stringify(cutAt(message, maxShownLevels));
-  return { message: JSON.parse(cut) as WireMessage["message"], text: cut };
-}
-
-/** Enough for the name of a tool or resource. */
-const maxShownLevels = 2;
-
-function cutAt(value: unknown, levels: number): unknown {
-  if (typeof value !== "object" || value === null) return value;
-  if (levels === 0 || Array.isArray(value)) return "[nested too deeply to record]";
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cutAt(item, levels - 1)]));
 }
 
 /** Answers a request with an error, and drops any other message. */

@@ -1,4 +1,4 @@
-import { maxMessageDepth, maxMessageBytes } from "../../base/limits.ts";
+import { maxMessageBytes } from "../../base/limits.ts";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -190,7 +190,7 @@ class AgentEndpoint {
         length > maxMessageBytes ? `${maxMessageBytes} bytes` : `${maxOpenBytes} bytes in all open requests`;
       return answerError(response, 413, errorCodes.invalidRequest, `more than ${most}`);
     }
-    const excess = jsonExcess(body, { levels: maxMessageDepth });
+    const excess = jsonExcess(body);
     if (excess !== undefined)
       return answerError(response, 413, errorCodes.invalidRequest, tooExcessive(excess));
     if (this.#isClosed || response.destroyed) return void response.destroy();
@@ -284,7 +284,7 @@ class BridgeConnection {
   }
 
   #fromAgent(line: Buffer): void {
-    const excess = jsonExcess(line, { levels: maxMessageDepth });
+    const excess = jsonExcess(line);
     if (excess !== undefined) {
       const error = { code: errorCodes.invalidRequest, message: tooExcessive(excess) };
       this.#socket.write(`${JSON.stringify({ jsonrpc: "2.0", id: null, error })}\n`);

@@ -1,4 +1,3 @@
-import { maxMessageDepth } from "../../base/limits.ts";
 import { jsonExcess } from "../../base/read-json.ts";
 import { ByteStore } from "../../process/program-output.ts";
 import { excessive, messageTooLarge } from "../messages/json-rpc.ts";
@@ -83,7 +82,7 @@ export async function wholeOf(
 
 /** Throws McpvalsError for JSON that is too deep or too expensive to parse. */
 function refuseExcess(server: string, json: Uint8Array): void {
-  const excess = jsonExcess(json, { levels: maxMessageDepth });
+  const excess = jsonExcess(json);
   if (excess !== undefined) throw excessive(server, excess);
 }
 

@@ -2,6 +2,7 @@ import type { FetchLike } from "@modelcontextprotocol/client";
 import { isNoAnswer } from "../../expect/tool-result.ts";
 import { McpvalsError } from "../../base/error.ts";
 import { valueAt } from "../../base/json.ts";
+import { jsonExcess } from "../../base/read-json.ts";
 import type { HttpServerSpec } from "../../model/server.ts";
 import type { Emit } from "../../model/event.ts";
 import { pause, untilAborted, withDeadline } from "../../process/deadline.ts";
@@ -359,7 +360,8 @@ class StreamableChannel extends HttpChannel {
     }
     if (!response.ok) {
       const text = await refusalText(response);
-      const answer = isNoAnswer(response.status) ? undefined : readBody(text).wires[0];
+      const isUnread = isNoAnswer(response.status) || jsonExcess(Buffer.from(text)) !== undefined;
+      const answer = isUnread ? undefined : readBody(text).wires[0];
       if (answer !== undefined && answeredId(answer.message) === requestOf(call.wire.message)?.id)
         this.#receive(answer, call);
       return text;

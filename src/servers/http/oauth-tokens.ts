@@ -1,3 +1,4 @@
+import { maxFileBytes } from "../../base/limits.ts";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import { randomBytes } from "node:crypto";
 import { realpath, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -333,8 +334,6 @@ function expiry({ expires_at: known }: JsonObject, { expires_in: seconds }: OAut
 function textOf(value: Json | undefined): string | undefined {
   return typeof value === "string" && value !== "" ? value : undefined;
 }
-
-const maxFileBytes = 1024 * 1024;
 
 /** Reads a file with tokens; throws an Error that says what is wrong with it. */
 function readTokenFile(path: string): JsonObject {

@@ -1,17 +1,10 @@
-import { maxMemory, maxMessageDepth } from "../../base/limits.ts";
+import { maxMemory, maxMessageDepth, maxUnasked } from "../../base/limits.ts";
 import { isUtf8 } from "node:buffer";
 import { isDeepStrictEqual } from "node:util";
 import type { JSONRPCMessage } from "@modelcontextprotocol/client";
 import { createScanner, visit } from "jsonc-parser";
 import { McpvalsError } from "../../base/error.ts";
-import {
-  hasMoreLevels,
-  isJsonObject,
-  valueAt,
-  withoutUndefined,
-  type Json,
-  type JsonObject,
-} from "../../base/json.ts";
+import { isJsonObject, valueAt, withoutUndefined, type Json, type JsonObject } from "../../base/json.ts";
 import { type JsonExcess, jsonToken, repeatedKey } from "../../base/read-json.ts";
 import { shortened } from "../../base/visible-text.ts";
 import type { EventOf } from "../../model/event.ts";
@@ -380,22 +373,14 @@ export function decodedHeader(value: string): string {
 
 // Limits.
 
-/** Messages that are not answers and that one connection may carry, so that a flood cannot fill the memory. */
-export const maxUnasked = 100_000;
 /** What a request counts: each keeps an answer in memory until the server reads it. */
 const requestWeight = 10;
 
-/** Whether a message is nested deeper than {@link maxMessageDepth}. */
-export function isTooDeep(message: JSONRPCMessage): boolean {
-  return hasMoreLevels(message, maxMessageDepth);
-}
-
-/** Checks the messages that one connection receives from a server; gives the error for one beyond a limit. */
+/** Counts the messages that one connection receives from a server; gives the error for one too many. */
 export function createReceiveLimits(server: string): (message: JSONRPCMessage) => McpvalsError | undefined {
   let unasked = 0;
   return (message) => {
     if ("method" in message) unasked += "id" in message ? requestWeight : 1;
-    if (isTooDeep(message)) return excessive(server, "deep");
     if (unasked <= maxUnasked) return undefined;
     return new McpvalsError(
       "server/protocol-error",
@@ -405,7 +390,7 @@ export function createReceiveLimits(server: string): (message: JSONRPCMessage) =
   };
 }
 
-/** The error for a message that is too expensive to parse, or too deep. */
+/** The error for a message that is too deep or too expensive to parse. */
 export function excessive(server: string, excess: JsonExcess): McpvalsError {
   if (excess === "deep")
     return new McpvalsError(

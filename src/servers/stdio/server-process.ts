@@ -1,4 +1,3 @@
-import { maxMessageDepth } from "../../base/limits.ts";
 import { homedir } from "node:os";
 import { McpvalsError } from "../../base/error.ts";
 import { withoutUndefined } from "../../base/json.ts";
@@ -184,7 +183,7 @@ export class ServerProcess {
 
   #receive(line: Buffer): void {
     if (line.length === 0 || this.#closing.signal.aborted) return;
-    const excess = mayBeMessage(line) ? jsonExcess(line, { levels: maxMessageDepth }) : undefined;
+    const excess = mayBeMessage(line) ? jsonExcess(line) : undefined;
     if (excess !== undefined) return this.#break(excessive(this.#name, excess));
     const wire = parseMessage(line);
     if (wire !== undefined) return this.#clients.receive(wire);
