@@ -11,7 +11,8 @@ import {
   type WantedCall,
 } from "./call-matchers.ts";
 import { type GraderResult, declaredKind, listed, nothingDone, skip } from "./grader.ts";
-import { isMcp, skillLoads, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+import { serverIn } from "../trace/agent-acts.ts";
+import { skillLoads, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const modes = ["exact_match", "in_order_match", "any_order_match"] as const;
 type Mode = (typeof modes)[number];
@@ -129,9 +130,7 @@ function callOf(each: Action): WantedCall {
 }
 
 function serversOf(each: Action): readonly string[] {
-  return alternativesOf(each).flatMap(({ source = "" }) =>
-    isMcp({ source }) ? source.slice("mcp:".length) : [],
-  );
+  return alternativesOf(each).flatMap(({ source = "" }) => serverIn({ source }) ?? []);
 }
 
 function describeAction(each: Action): string {

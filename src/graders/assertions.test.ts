@@ -144,7 +144,7 @@ describe("tools, resources and prompts", () => {
   const made = "called: k8s.get, docs.review";
   it.each<[Assertions, string]>([
     [{ toolsUsed: [get] }, `no successful call of k8s.get (it failed: no such pod); ${made}`],
-    [{ promptsUsed: [review] }, `no successful use of docs.review (it failed: no); ${made}`],
+    [{ promptsUsed: [review] }, `no successful use of docs.review (it failed: no (code -32602)); ${made}`],
     [{ minToolCalls: 1 }, "0 tool calls that succeeded and 3 that did not, at least 1 expected"],
     [{ callOrder: [getCall] }, `no successful call of k8s.get; ${made}`],
     [{ maxToolCalls: 2 }, "3 tool calls, at most 2 expected"],

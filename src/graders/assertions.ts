@@ -3,8 +3,8 @@ import { canonicalJson } from "../base/json.ts";
 import { shortened } from "../base/visible-text.ts";
 import { closedObject, filledText, named, optional, patternText } from "../model/fields.ts";
 import { compilePattern } from "../templates/pattern.ts";
-import { agentTools } from "../trace/tool-events.ts";
-import { type AgentCall, agentCalls, type Trajectory } from "../trace/trajectory.ts";
+import { type AgentAct, agentActs, isUnrecorded } from "../trace/agent-acts.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
 import {
   declaredKind,
   type GraderResult as GradedFinding,
@@ -171,21 +171,23 @@ interface GraderResult {
   readonly seqs: readonly number[];
 }
 
+/** A call that a server got. */
+type AgentCall = AgentAct & { readonly server: string };
+
 interface Evidence {
   readonly calls: readonly AgentCall[];
   /** Uses of tools that no server has, as the agent reports them. */
-  readonly own: readonly AgentCall[];
+  readonly own: readonly AgentAct[];
   readonly trajectory: Trajectory;
 }
 
 function evidenceOf(trajectory: Trajectory): Evidence {
-  const own = agentTools(trajectory.events)
-    .filter(({ source }) => !source.startsWith("mcp:"))
-    .map(({ name, source, args = {}, seq, startedAt: at, status }) => {
-      const failure = status === "completed" ? {} : { failure: `the agent reports that it ${status}` };
-      return { type: "tool", server: source, name, args, seq, at, ...failure } as const;
-    });
-  return { calls: agentCalls(trajectory), own, trajectory };
+  const acts = agentActs(trajectory);
+  return {
+    calls: acts.filter((act): act is AgentCall => act.server !== undefined),
+    own: acts.filter((act) => act.call === undefined && !isUnrecorded(act)),
+    trajectory,
+  };
 }
 
 /** Why the calls are no evidence; undefined when they are. */
@@ -209,7 +211,7 @@ const checks: Checks = {
     const [first] = wanted.flatMap((pattern) => effective(fitting(pattern, "tool", evidence)));
     return first === undefined
       ? absent(wanted, "tool", evidence)
-      : { holds: true, reason: qualified(first), seqs: [first.seq] };
+      : { holds: true, reason: nameOf(first), seqs: [first.seq] };
   },
   toolsNotUsed: (list, evidence) => none(patterns(list, "tool"), "tool", evidence),
   resourcesNotRead: (list, evidence) => none(patterns(list, "uri"), "resource", evidence),
@@ -226,7 +228,11 @@ function check<K extends AssertionKind>(kind: K, wanted: Assertions[K], evidence
   return checks[kind](wanted as NonNullable<Assertions[K]>, evidence);
 }
 
-type CallType = AgentCall["type"];
+type CallType = AgentAct["type"];
+
+function nameOf({ server, target }: AgentCall): string {
+  return qualified({ server, name: target });
+}
 
 /** Calls of a server, by name or by pattern; both: one of the two has to fit. None: any call. */
 interface CallPattern {
@@ -271,7 +277,7 @@ function none(patterns: readonly CallPattern[], type: CallType, evidence: Eviden
       seqs: [],
     };
   }
-  const names = [...new Set(found.map(qualified))];
+  const names = [...new Set(found.map(nameOf))];
   const reason = `${names.join(", ")} ${names.length === 1 ? "was" : "were"} ${verbs[type].past}`;
   return { holds: false, reason, seqs: found.map(({ seq }) => seq) };
 }
@@ -298,9 +304,7 @@ function order(entries: NonNullable<Assertions["callOrder"]>, { calls }: Evidenc
   const seqs: number[] = [];
   let rest = calls;
   for (const [index, entry] of entries.entries()) {
-    const fits = rest.filter(
-      ({ type, ...call }) => type === entry.type && qualified(call) === qualified(entry),
-    );
+    const fits = rest.filter((call) => call.type === entry.type && nameOf(call) === qualified(entry));
     const [call] = effective(fits);
     if (call === undefined) {
       const after = entries
@@ -324,7 +328,7 @@ function distinct({ calls }: Evidence): GraderResult {
   const tools = calls.filter(({ type }) => type === "tool");
   const repeated = [...Map.groupBy(tools, keyOf).values()].filter((group) => group.length > 1);
   const names = repeated.flatMap(([, second]) => (second === undefined ? [] : [second]));
-  const ordered = names.toSorted((a, b) => a.seq - b.seq).map(qualified);
+  const ordered = names.toSorted((a, b) => a.seq - b.seq).map(nameOf);
   const reason =
     repeated.length === 0
       ? "all tool calls differ"
@@ -333,12 +337,12 @@ function distinct({ calls }: Evidence): GraderResult {
 }
 
 /** No arguments are the same as empty ones. */
-function keyOf({ server, name, args }: AgentCall): string {
-  return JSON.stringify([server, name, canonicalJson(args ?? {})]);
+function keyOf({ server, target, args }: AgentCall): string {
+  return JSON.stringify([server, target, canonicalJson(args ?? {})]);
 }
 
 /** The calls that show that something was used. One that was made to fail on purpose shows no less than it would have. */
-function effective(calls: readonly AgentCall[]): readonly AgentCall[] {
+function effective<T extends AgentAct>(calls: readonly T[]): readonly T[] {
   return calls.filter(({ failure, faulted }) => failure === undefined || faulted === true);
 }
 
@@ -352,7 +356,7 @@ function fitting(
     (call) =>
       call.type === type &&
       call.server === server &&
-      ((name ?? pattern) === undefined || call.name === name || regex?.test(call.name) === true),
+      ((name ?? pattern) === undefined || call.target === name || regex?.test(call.target) === true),
   );
 }
 
@@ -378,7 +382,7 @@ function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evid
 function made(calls: readonly AgentCall[]): string {
   return calls.length === 0
     ? "the agent called nothing"
-    : `called: ${listed([...new Set(calls.map(qualified))], 10)}`;
+    : `called: ${listed([...new Set(calls.map(nameOf))], 10)}`;
 }
 
 function describe({ server, name, pattern }: CallPattern): string {

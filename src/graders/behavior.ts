@@ -5,7 +5,8 @@ import { eventsOf } from "../model/event.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { agentGrade, type GraderCheck, declaredKind, listed, misspelling } from "./grader.ts";
 import { nameTest, toolName } from "./call-matchers.ts";
-import { isMcp, namesOf, repeatsOf, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+import { isOfServer, serverIn } from "../trace/agent-acts.ts";
+import { namesOf, repeatsOf, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const limit = z.int().min(0);
 const names = z.array(filledText).default([]);
@@ -94,7 +95,7 @@ function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderC
   const uses = toolUses(trajectory);
   const counted = {
     max_tool_calls: { isOfCalls: false, what: "tool call", find: () => uses },
-    max_mcp_calls: { isOfCalls: false, what: "MCP tool call", find: () => uses.filter(isMcp) },
+    max_mcp_calls: { isOfCalls: false, what: "MCP tool call", find: () => uses.filter(isOfServer) },
     max_tool_errors: {
       isOfCalls: true,
       what: "failed tool call",
@@ -156,7 +157,7 @@ function limitCheck(reported: string, found: number, most: number): Omit<GraderC
 type FindUses = (uses: readonly ToolUse[], name: string) => readonly ToolUse[];
 
 const ofTool: FindUses = (uses, name) => uses.filter(nameTest(name));
-const ofServer: FindUses = (uses, name) => uses.filter(({ source }) => source === `mcp:${name}`);
+const ofServer: FindUses = (uses, name) => uses.filter((use) => serverIn(use) === name);
 
 /** Checks of tools that must, or must not, have been used. */
 export function toolChecks(

@@ -4,6 +4,7 @@ import { anyJson, anyObject, closedObject, filledText, optional, patternText } f
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../base/visible-text.ts";
+import { serverIn } from "../trace/agent-acts.ts";
 import { type GradeContext, patternIn } from "./grader.ts";
 import { requireUsable, unusableSchema } from "./json-schema.ts";
 import type { ToolUse } from "./tool-uses.ts";
@@ -254,7 +255,7 @@ export function describeCall(wanted: WantedCall): string {
     ),
   ];
   const name = tool ?? (tool_pattern === undefined ? "any tool" : `/${tool_pattern}/`);
-  const from = source === undefined ? "" : ` of ${source.startsWith("mcp:") ? source.slice(4) : source}`;
+  const from = source === undefined ? "" : ` of ${serverIn({ source }) ?? source}`;
   const outcome = success === undefined ? "" : success ? " that succeeds" : " that fails";
   return `${name}${from}${conditions.length === 0 ? "" : ` (${conditions.join(", ")})`}${outcome}`;
 }

@@ -8,7 +8,8 @@ import type { JudgeSpec } from "../model/eval.ts";
 import type { Task } from "../model/task.ts";
 import { eventsOf, type FileContent } from "../model/event.ts";
 import type { AskJudge } from "./judge/verdict-forms.ts";
-import { perObject, type ToolCall, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
+import { agentActs } from "../trace/agent-acts.ts";
+import { perObject, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
 import type { Grade } from "../model/grade.ts";
 
 /** The outside world as graders see it. */
@@ -172,17 +173,10 @@ export function agentGrade(checks: readonly GraderCheck[], trajectory: Trajector
  * something. A limit that such a trial keeps is not evidence.
  */
 export const nothingDone = perObject((trajectory: Trajectory): string | undefined => {
-  const { agentStarted, events, exchanges } = trajectory;
-  if (agentStarted === undefined) return "no agent took part";
-  const spoke = events.some((event) => event.type === "agent.message" && event.text.trim() !== "");
-  const acted = exchanges.some(
-    ({ byAgent, request: { message } }) => byAgent && actions.has(message["method"]),
-  );
-  const reported = events.some(({ type }) => type === "agent.tool" || type === "tool.rejected");
-  return spoke || acted || reported ? undefined : "the agent said nothing and called nothing";
+  if (trajectory.agentStarted === undefined) return "no agent took part";
+  const spoke = trajectory.messages.some(({ text }) => text.trim() !== "");
+  return spoke || agentActs(trajectory).length > 0 ? undefined : "the agent said nothing and called nothing";
 });
-
-const actions: ReadonlySet<unknown> = new Set(["tools/call", "resources/read", "prompts/get"]);
 
 /** A finding of a grader that has nothing to judge. */
 export function skip(reason: string, evidence: readonly number[] = []): GraderResult {
@@ -258,9 +252,4 @@ export function listed(names: readonly string[], most: number): string {
 /** A tool's name with that of its server. */
 export function qualified({ server, name }: { readonly server: string; readonly name: string }): string {
   return `${server}.${name}`;
-}
-
-/** Whether a fault was injected that takes the answer away, as all but a delay do, so that nothing is known of the call. */
-export function lostToFault({ fault }: Pick<ToolCall, "fault">): boolean {
-  return fault !== undefined && fault !== "delay";
 }

@@ -6,7 +6,6 @@ import { formatKeyPath, isJsonObject, type Json } from "../base/json.ts";
 import { readJsonText } from "../base/read-json.ts";
 import { schemaProblems } from "../expect/weak-expectations.ts";
 import { shortened } from "../base/visible-text.ts";
-import { eventsOf } from "../model/event.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { agentGrade, type GraderCheck, declaredKind, type KindContext, misspelling } from "./grader.ts";
 import { toolUses } from "./tool-uses.ts";
@@ -115,8 +114,8 @@ type Judged = { readonly what: string; readonly seq?: number } & (
   | { readonly why: string }
 );
 
-function answer({ events }: Trajectory): readonly Judged[] {
-  const message = eventsOf(events, "agent.message").at(-1);
+function answer({ messages }: Trajectory): readonly Judged[] {
+  const message = messages.at(-1);
   const what = "the answer";
   if (message === undefined || message.text.trim() === "") return [{ what, why: "missing" }];
   return [{ what, seq: message.seq, ...parsed(withoutFence(message.text)) }];

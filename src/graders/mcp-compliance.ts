@@ -6,7 +6,8 @@ import { rubrics } from "./judge/judge-prompt.ts";
 import { judgeByRubric } from "./judge/votes.ts";
 import { type CallFault, callFaults, followErrors } from "./measurements/measure.ts";
 import { rubricText } from "./prompt.ts";
-import { isMcp, namesOf, type ToolUse, toolUses } from "./tool-uses.ts";
+import { isOfServer } from "../trace/agent-acts.ts";
+import { namesOf, type ToolUse, toolUses } from "./tool-uses.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { shortened } from "../base/visible-text.ts";
 import { defaultThreshold } from "../model/agent.ts";
@@ -82,7 +83,7 @@ export const mcpCompliance = declaredKind({
   async grade(wanted, trajectory, context) {
     if (trajectory.agentStarted === undefined) return skip("no agent took part");
     const calls = toolUses(trajectory).filter((use) =>
-      wanted.server === undefined ? isMcp(use) || use.isUnknown : use.source === `mcp:${wanted.server}`,
+      wanted.server === undefined ? isOfServer(use) || use.isUnknown : use.source === `mcp:${wanted.server}`,
     );
     const judged = await judge(wanted, trajectory, context);
     if (calls.length === 0 && wanted.expect_tools_used.length === 0 && judged === undefined)

@@ -3,7 +3,6 @@ import { closedObject, filledText, optional, passingScore } from "../model/field
 import { suggestion } from "../base/did-you-mean.ts";
 import { McpvalsError } from "../base/error.ts";
 import type { NamedFile } from "./declared.ts";
-import { eventsOf } from "../model/event.ts";
 import { declaredKind, type KindContext, nothingDone, passOrFail, skip } from "./grader.ts";
 import { rubrics } from "./judge/judge-prompt.ts";
 import { judgeByComparison, judgeByRubric, judgedEvents } from "./judge/votes.ts";
@@ -91,7 +90,7 @@ export const prompt = declaredKind({
     ]);
     const named = all.rubric === undefined ? undefined : rubrics[all.rubric];
     if (mode === "pointwise") return judgeByRubric(named ?? { text }, judging, trajectory, context);
-    if ((eventsOf(trajectory.events, "agent.message").at(-1)?.text ?? "").trim() === "") {
+    if ((trajectory.messages.at(-1)?.text ?? "").trim() === "") {
       const reason = "the agent gave no answer that could be compared";
       return passOrFail(0, 1, { reason, evidence: judgedEvents(trajectory) });
     }

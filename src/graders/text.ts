@@ -3,7 +3,6 @@ import { closedObject, filledText, optional, patternText } from "../model/fields
 import { containsText } from "../expect/contains-text.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../base/visible-text.ts";
-import { eventsOf } from "../model/event.ts";
 import { checksGrade, declaredKind, skip } from "./grader.ts";
 
 const texts = z.array(filledText).default([]);
@@ -35,7 +34,7 @@ export const text = declaredKind({
   config,
   example: { contains: ["4 notes"], not_contains: ["error"] },
   grade(wanted, trajectory) {
-    const messages = eventsOf(trajectory.events, "agent.message");
+    const { messages } = trajectory;
     const read = wanted.in === "all" ? messages : messages.slice(-1);
     const answer = read.map((message) => message.text).join("\n");
     if (trajectory.agentStarted === undefined) return skip("no agent took part");

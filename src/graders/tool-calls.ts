@@ -4,12 +4,17 @@ import { isJsonObject, type Json } from "../base/json.ts";
 import { commonSequence } from "../expect/json-difference.ts";
 import { shortened } from "../base/visible-text.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
-import type { ToolCall, ToolDeclaration, Trajectory } from "../trace/trajectory.ts";
+import {
+  lostToFault,
+  type ToolCall,
+  type ToolDeclaration,
+  type Trajectory,
+  withInner,
+} from "../trace/trajectory.ts";
 import {
   type GradeContext,
   graderKind,
   listed,
-  lostToFault,
   nearestTool,
   offeredTools,
   passOrFail,
@@ -174,8 +179,8 @@ function failureOf({ httpStatus, error, result }: ToolCall): Failure | undefined
 
 /** Whether a step made the call that expects an error of it, and got an answer. */
 function isJudgedByStep(call: ToolCall, trajectory: Trajectory): boolean {
-  const step = trajectory.steps.find((candidate) => candidate.step === call.step)?.last;
-  const checks = step?.checks ?? [];
+  const run = withInner(trajectory.steps).find(({ step }) => step === call.step);
+  const checks = run?.last.finished?.checks ?? [];
   const expects = checks.some(
     ({ name, expected }) =>
       name === "error" ||

@@ -19,7 +19,8 @@ import {
   listed,
   misspelling,
 } from "./grader.ts";
-import { isMcp, namesOf, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+import { isOfServer, serverIn } from "../trace/agent-acts.ts";
+import { namesOf, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const count = z.int().min(0);
 
@@ -141,7 +142,7 @@ export const toolCalls = declaredKind({
 });
 
 function serversOf(wanted: readonly WantedCall[]): readonly string[] {
-  return wanted.flatMap(({ source = "" }) => (isMcp({ source }) ? source.slice("mcp:".length) : []));
+  return wanted.flatMap(({ source = "" }) => serverIn({ source }) ?? []);
 }
 
 function numberChecks(
@@ -229,8 +230,8 @@ async function rejectedCheck(
 
 /** A hint where the name of a tool must be a slip; else "". */
 function slipOf({ tool, source = "" }: WantedCall, trajectory: Trajectory): string {
-  if (tool === undefined || (source !== "" && !isMcp({ source }))) return "";
-  const slip = misspelling(tool, trajectory, isMcp({ source }) ? source.slice("mcp:".length) : undefined);
+  if (tool === undefined || (source !== "" && !isOfServer({ source }))) return "";
+  const slip = misspelling(tool, trajectory, serverIn({ source }));
   return slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
 }
 

@@ -2,7 +2,8 @@ import * as z from "zod";
 import { closedObject, filledText, optional } from "../model/fields.ts";
 import { agentGrade, type GraderCheck, declaredKind, misspelling, qualified } from "./grader.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import { isMcp, type ToolUse, toolUses } from "./tool-uses.ts";
+import { isOfServer, serverIn } from "../trace/agent-acts.ts";
+import { type ToolUse, toolUses } from "./tool-uses.ts";
 import type { Grade } from "../model/grade.ts";
 
 const target = z.lazy(() =>
@@ -92,7 +93,7 @@ const none = "none";
 
 /** Follows a prompt to the tool that the agent called: the first one, or if any call will do, the expected one if it was called. */
 export function routeOf({ expect, calls = "first" }: RoutingConfig, trajectory: Trajectory): Route {
-  const made = toolUses(trajectory).filter((use) => isMcp(use) || use.isUnknown);
+  const made = toolUses(trajectory).filter((use) => isOfServer(use) || use.isUnknown);
   const [first] = made;
   const target = expect === none ? none : resolved(expect, trajectory);
   const fits = (use: ToolUse): boolean => target !== none && reaches(use, target);
@@ -159,8 +160,8 @@ function reaches(use: ToolUse, { server, tool }: Target): boolean {
 }
 
 /** A tool that no server offers belongs to none of them. */
-function serverOf({ source }: ToolUse): string {
-  return isMcp({ source }) ? source.slice("mcp:".length) : "unknown";
+function serverOf(use: ToolUse): string {
+  return serverIn(use) ?? "unknown";
 }
 
 function onlyServerOf(tool: string | undefined, { tools }: Trajectory): string | undefined {

@@ -1,30 +1,25 @@
 import { canonicalJson, isJsonObject, type Json } from "../base/json.ts";
 import { eventsOf } from "../model/event.ts";
-import { type AgentTool, agentTools } from "../trace/tool-events.ts";
+import {
+  type AgentAct,
+  agentActs,
+  type AgentTool,
+  isOfServer,
+  isUnrecorded,
+  serverIn,
+} from "../trace/agent-acts.ts";
 import { qualified } from "./grader.ts";
-import { agentCalls, perObject, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
+import { perObject, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
 
 /** One use of a tool by the agent: of a server's tool, as the gateway recorded it, or of its own, as it reports it. */
-export interface ToolUse {
+export interface ToolUse extends Pick<
+  AgentAct,
+  "source" | "args" | "declared" | "turn" | "seq" | "result" | "failure" | "faulted" | "durationMs"
+> {
   /** The tool's own name. */
   readonly tool: string;
   /** The tool with its server, as messages name it. */
   readonly name: string;
-  /** `mcp:SERVER`, `builtin`, `skill`, or `unknown`: a call that was sent to no server. */
-  readonly source: string;
-  readonly args: Json;
-  /** What the server that it was sent to says of it; absent: that it has no such tool, or the tool is not of a server. */
-  readonly declared?: ToolDeclaration | undefined;
-  /** Number of the event that began it. */
-  readonly seq: number;
-  /** Milliseconds since the Unix epoch. */
-  readonly at: number;
-  /** The result that a server gave. */
-  readonly result?: Json | undefined;
-  /** Why it failed; absent: it did not. */
-  readonly failure?: string | undefined;
-  /** A fault was injected that took its answer away. */
-  readonly faulted?: true | undefined;
   /** The tool does not exist: no server has it, or it is not in the list of the server that was asked. */
   readonly isUnknown: boolean;
   /**
@@ -39,46 +34,37 @@ export interface ToolUse {
  * the tools of servers.
  */
 export const toolUses = perObject((trajectory: Trajectory): readonly ToolUse[] => {
-  const uses: ToolUse[] = [];
   const listing = new Set(trajectory.tools.map(({ server }) => server));
   const offered = new Map(toolsForAgent(trajectory).map((each) => [qualified(each), each]));
-  for (const call of agentCalls(trajectory)) {
-    const { type, server, failure, faulted } = call;
-    if (type !== "tool") continue;
-    const name = qualified(call);
-    uses.push({
-      tool: call.name,
-      name,
-      source: `mcp:${server}`,
-      args: call.args,
-      declared: call.declared,
-      seq: call.seq,
-      at: call.at,
-      result: call.answer?.message["result"],
-      failure,
-      faulted,
-      isUnknown: listing.has(server) && !offered.has(name),
-      worked: failure === undefined && faulted === undefined,
-    });
-  }
-  for (const { server, step, tool, args, seq, at, error } of trajectory.calls) {
-    if (server !== null || step !== undefined) continue;
-    const { known, message } = error ?? {};
-    const failure = known === undefined ? "no server offers such a tool" : message;
-    const use = { tool, args, seq, at, failure, isUnknown: known === undefined, worked: false };
-    if (known?.server === undefined) uses.push({ ...use, name: tool, source: "unknown" });
-    else {
-      const name = qualified({ server: known.server, name: tool });
-      uses.push({ ...use, name, source: `mcp:${known.server}`, declared: offered.get(name) });
-    }
-  }
-  for (const { name: tool, source, args = {}, seq, startedAt: at, status } of agentTools(trajectory.events)) {
-    if (isMcp({ source })) continue;
-    const failure = status === "completed" ? undefined : `the agent reports that it ${status}`;
-    const worked = failure === undefined && !trajectory.tools.some(({ name }) => name === tool);
-    uses.push({ tool, name: tool, source, args, seq, at, failure, isUnknown: false, worked });
-  }
-  return uses.sort((a, b) => a.at - b.at || a.seq - b.seq);
+  return agentActs(trajectory).flatMap((act): readonly ToolUse[] => {
+    if (act.type !== "tool" || isUnrecorded(act)) return [];
+    const { target: tool, source, server, args, turn, seq, call, result, failure, faulted, durationMs } = act;
+    const offeredBy = serverIn(act);
+    const name = offeredBy === undefined ? tool : qualified({ server: offeredBy, name: tool });
+    const isOwn = call === undefined;
+    const isUnknown =
+      server === undefined
+        ? call?.error?.kind === "rejected" && call.error.known === undefined
+        : listing.has(server) && !offered.has(name);
+    const isClaim = isOwn && trajectory.tools.some((each) => each.name === tool);
+    return [
+      {
+        tool,
+        name,
+        source,
+        args,
+        declared: server === undefined && offeredBy !== undefined ? offered.get(name) : act.declared,
+        turn,
+        seq,
+        result,
+        failure,
+        faulted,
+        durationMs,
+        isUnknown,
+        worked: failure === undefined && faulted === undefined && !isClaim,
+      },
+    ];
+  });
 });
 
 /** The uses that show that something was used. */
@@ -133,11 +119,6 @@ function sketch(value: Json): number {
   return sum;
 }
 
-/** Whether a use is of a tool of an MCP server. */
-export function isMcp({ source }: Pick<ToolUse, "source">): boolean {
-  return source.startsWith("mcp:");
-}
-
 /** The names of the tools that were used, each once. */
 export function namesOf(uses: readonly ToolUse[]): readonly string[] {
   return [...new Set(uses.map(({ name }) => name))];
@@ -150,14 +131,15 @@ export interface SkillLoad extends Pick<AgentTool, "status" | "seq"> {
 }
 
 /** The loads of skills; `given` are the skills that the agent was given, undefined for one that was given none. */
-export function skillLoads({ events }: Pick<Trajectory, "events">): {
+export function skillLoads(trajectory: Trajectory): {
   readonly loads: readonly SkillLoad[];
   readonly given?: readonly string[];
 } {
-  const [copied] = eventsOf(events, "skills.copied");
+  const [copied] = eventsOf(trajectory.events, "skills.copied");
   const { tool, folder = "", skills: given } = copied ?? {};
-  const loads = agentTools(events).flatMap(({ name, args = null, status, seq, source }): SkillLoad[] => {
-    if (isMcp({ source })) return [];
+  const loads = agentActs(trajectory).flatMap(({ report, source }): SkillLoad[] => {
+    if (report === undefined || isOfServer({ source })) return [];
+    const { name, args = null, status, seq } = report;
     const text = JSON.stringify(args);
     if (source === "skill" || name === tool) return [{ text, status, seq }];
     // An agent without a tool for it reads the files of skills.

@@ -1,4 +1,4 @@
-import { type EndedTurn, type Trajectory, turnEnds } from "../trace/trajectory.ts";
+import type { EndedTurn, Trajectory } from "../trace/trajectory.ts";
 import { graderKind, passOrFail } from "./grader.ts";
 
 /**
@@ -17,6 +17,6 @@ export const turnEndsGrader = graderKind({
   },
 });
 
-function cutOff({ events }: Trajectory): readonly EndedTurn[] {
-  return turnEnds(events).filter(({ reason }) => reason !== "done");
+function cutOff({ turns }: Trajectory): readonly EndedTurn[] {
+  return turns.flatMap(({ end }) => (end === undefined || end.reason === "done" ? [] : [end]));
 }

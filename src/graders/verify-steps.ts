@@ -1,5 +1,5 @@
 import type { Task } from "../model/task.ts";
-import type { StepView, Trajectory } from "../trace/trajectory.ts";
+import { type StepRun, type Trajectory, withInner } from "../trace/trajectory.ts";
 import { type GraderResult, graderKind, passOrFail, skip } from "./grader.ts";
 import type { JudgedCheck } from "../model/grade.ts";
 
@@ -25,12 +25,12 @@ function find({ task, steps }: Trajectory): GraderResult {
   const ignored = task.verify.flatMap(({ id, continueOnError }) => (continueOnError === true ? [id] : []));
   // A phase's own steps only: the outcome of a step contains those of the steps inside it.
   const verified = steps.filter(
-    ({ step, phase, parent, last }) =>
-      phase === "verify" && parent === undefined && last.ignored !== true && !ignored.includes(step),
+    ({ step, phase, last: { finished } }) =>
+      phase === "verify" && finished?.ignored === undefined && !ignored.includes(step),
   );
   const checks = verified.flatMap((step) => checksOf(step, task));
   const skipped = verified
-    .filter(({ last }) => last.outcome === "skipped")
+    .filter(({ last }) => last.finished?.outcome === "skipped")
     .map(({ step }) => labelOf(step, task));
   const note = skipped.length === 0 ? "" : `; skipped, as its condition does not hold: ${skipped.join(", ")}`;
   if (checks.length === 0) return skip(`no step checks anything${note}`);
@@ -51,11 +51,10 @@ function find({ task, steps }: Trajectory): GraderResult {
 }
 
 /** What a judge said in verify steps, also in those inside other steps, which repeat it. */
-function judgedChecks(steps: readonly StepView[]): readonly JudgedCheck[] {
-  const outer = new Set(steps.map(({ parent }) => parent));
-  return steps
-    .filter(({ step, phase }) => phase === "verify" && !outer.has(step))
-    .flatMap(({ last }) => last.checks)
+function judgedChecks(steps: readonly StepRun[]): readonly JudgedCheck[] {
+  return withInner(steps)
+    .filter(({ phase, last }) => phase === "verify" && last.children.length === 0)
+    .flatMap(({ last }) => last.finished?.checks ?? [])
     .flatMap(({ name, judge }) => (judge === undefined ? [] : [{ check: name, judge }]));
 }
 
@@ -66,12 +65,13 @@ interface TriedCheck {
   readonly seq: number;
 }
 
-function checksOf({ step, last, attempts }: StepView, task: Task): readonly TriedCheck[] {
-  const { outcome, seq } = last;
+function checksOf({ step, last: { finished }, attempts }: StepRun, task: Task): readonly TriedCheck[] {
+  if (finished === undefined) return [];
+  const { outcome, seq } = finished;
   const label = labelOf(step, task);
   const count = attempts.length;
   const tried = count < 2 ? "" : outcome === "passed" ? ` (attempt ${count})` : ` (${count} attempts)`;
-  const checks = last.checks
+  const checks = finished.checks
     .filter((check) => !check.passed || check.evidence !== "sideEffect")
     .map(({ passed, name, message }) => {
       const isNamed = task.verify.length > 1 && label !== name;

@@ -1,7 +1,6 @@
 import type { Fault } from "./server.ts";
 import type { Json, JsonObject } from "../base/json.ts";
 import type { ProbeName } from "./check.ts";
-import { previewJson } from "../base/read-json.ts";
 import type { JudgeRecord, Usage, Verdict, Grade } from "./grade.ts";
 import type { SerializedError } from "../base/serialized-error.ts";
 
@@ -338,116 +337,6 @@ export function eventsOf<T extends EventBody["type"]>(events: readonly TraceEven
 
 /** Records an event and gives its number; 0 for one that is not recorded, since the record has ended. Never throws. */
 export type Emit = (event: EventBody) => number;
-
-/** A step with its attempts, as its events tell them. */
-export interface StepRun {
-  /** Its name in the trace. */
-  readonly step: string;
-  readonly attempts: readonly StepAttempt[];
-}
-
-/** One attempt of a step, with the steps that it ran. */
-export interface StepAttempt {
-  readonly started: EventOf<"step.started">;
-  /** Absent when the trial was cut off. */
-  readonly finished?: EventOf<"step.finished">;
-  /** Numbers of the messages that it exchanged itself. */
-  readonly messages: readonly number[];
-  readonly children: readonly StepRun[];
-}
-
-interface OpenAttempt {
-  readonly started: EventOf<"step.started">;
-  finished?: EventOf<"step.finished">;
-  readonly messages: number[];
-  readonly children: OpenRun[];
-}
-
-interface OpenRun {
-  readonly step: string;
-  readonly attempts: OpenAttempt[];
-}
-
-/** Joins the events of steps: the phases' own steps in order, each with its attempts, and those with what they ran. */
-export function stepRuns(events: readonly TraceEvent[]): readonly StepRun[] {
-  const top: OpenRun[] = [];
-  const open: OpenAttempt[] = [];
-  for (const event of events) {
-    if (event.type === "mcp.message") open.at(-1)?.messages.push(event.seq);
-    if (event.type === "step.started") {
-      const attempt: OpenAttempt = { started: event, messages: [], children: [] };
-      addAttempt(open.at(-1)?.children ?? top, attempt);
-      open.push(attempt);
-    }
-    if (event.type === "step.finished") {
-      const attempt = open.pop();
-      if (attempt !== undefined) attempt.finished = event;
-    }
-  }
-  return top;
-}
-
-function addAttempt(runs: OpenRun[], attempt: OpenAttempt): void {
-  const { step, attempt: number, phase } = attempt.started;
-  const last = runs.at(-1);
-  const isAgain = last?.step === step && number > 1 && last.attempts.at(-1)?.started.phase === phase;
-  if (isAgain) last.attempts.push(attempt);
-  else runs.push({ step, attempts: [attempt] });
-}
-
-type Started = EventOf<"step.started">;
-
-/**
- * Says how steps are called for a reader: a step's name or id, behind the names of the steps that it is in, such as
- * `hosts (host="b") › answers`. A step that no event names keeps its name in the trace.
- */
-export function stepPaths(events: readonly TraceEvent[]): (step: string) => string {
-  const steps = new Map<string, Started>();
-  for (const event of events) if (event.type === "step.started") steps.set(event.step, event);
-  return (step) => joined(partsOf(step, steps));
-}
-
-interface Part {
-  readonly text: string;
-  /** The id, where the author gave no name; it may begin with the id of the step around it. */
-  readonly id?: string;
-}
-
-/** An id that is made from its place says already which step it is in. */
-function joined(parts: readonly Part[]): string {
-  return parts
-    .filter(({ id }, index) => id === undefined || parts[index + 1]?.id?.startsWith(id) !== true)
-    .map((part) => part.text)
-    .join(" › ");
-}
-
-function partsOf(step: string, steps: ReadonlyMap<string, Started>): readonly Part[] {
-  const started = steps.get(step);
-  if (started === undefined) return [{ text: step }];
-  const { parent, name } = started;
-  const id = parent !== undefined && step.startsWith(`${parent}/`) ? step.slice(parent.length + 1) : step;
-  const own: Part = name === undefined ? { text: id, id } : { text: name };
-  return parent === undefined ? [own] : [...aroundOf(parent, steps), own];
-}
-
-/** The steps around a step; in a `foreach`, with the item. */
-function aroundOf(parent: string, steps: ReadonlyMap<string, Started>): readonly Part[] {
-  const round = steps.has(parent) ? null : /^(.*)\[(\d+)\]$/s.exec(parent);
-  const [, holder = parent, index] = round ?? [];
-  const parts = partsOf(holder, steps);
-  const last = parts.at(-1);
-  const item = index === undefined ? undefined : itemOf(steps.get(holder), Number(index));
-  return last === undefined || item === undefined
-    ? parts
-    : [...parts.slice(0, -1), { text: `${last.text} (${item})` }];
-}
-
-function itemOf(holder: Started | undefined, index: number): string {
-  const { var: variable, in: items } = holder?.input ?? {};
-  const name = typeof variable === "string" ? variable : "item";
-  const item: unknown = Array.isArray(items) ? items[index] : undefined;
-  return item === undefined ? `${name} ${index + 1}` : `${name}=${previewJson(item, 40)}`;
-}
 
 /** One question to the judge about a text. */
 export interface JudgeQuestion {

@@ -398,10 +398,9 @@ function reasonKey({ grades, error }: TrialResult): string {
   return JSON.stringify([error?.code, error?.message, unmet.map((grade) => [grade.grader, grade.reason])]);
 }
 
-function explainFirst(trials: readonly TrialResult[], { end, tasks, page }: Ending): string[] {
+function explainFirst(trials: readonly TrialResult[], { end, page }: Ending): string[] {
   return trials.slice(0, 1).flatMap((trial) => {
-    const task = tasks.get(trial.task);
-    return explainTrial(trial, end.evidence.get(trial.id) ?? [], { task, indent: 4, page });
+    return explainTrial(trial, end.evidence.get(trial.id) ?? [], { indent: 4, page });
   });
 }
 

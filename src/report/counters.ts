@@ -10,7 +10,7 @@ import {
 import { type AgentSummary, withoutModel } from "../model/plan.ts";
 import { wilson } from "../statistics/intervals.ts";
 import { eventsOf } from "../model/event.ts";
-import type { Exchange, Trajectory } from "../trace/trajectory.ts";
+import { type Exchange, hasFailed, type Outcome, outcomeOf, type Trajectory } from "../trace/trajectory.ts";
 import type {
   Coverage,
   CoverageKind,
@@ -60,15 +60,12 @@ export class CoverageCounter {
         transport === "mock" ? [server] : [],
       ),
     );
-    const refused = new Set(eventsOf(events, "tool.refused").map(requestKey));
     for (const exchange of exchanges) {
-      const { server, client, message } = exchange.request;
+      const { server, message } = exchange.request;
       if (mocks.has(server)) continue;
       const items = this.#itemsOf(server);
       addListed(items, exchange);
-      const { id } = message;
-      if (typeof id !== "string" && typeof id !== "number") continue;
-      if (!refused.has(requestKey(withoutUndefined({ server, client, id })))) addUsed(items, exchange);
+      if (message["id"] !== undefined && exchange.refused === undefined) addUsed(items, exchange);
     }
   }
 
@@ -116,14 +113,6 @@ function unusedOf({ listed, used }: Names): readonly string[] {
   );
 }
 
-function requestKey(of: {
-  readonly server: string;
-  readonly client?: string;
-  readonly id: string | number;
-}): string {
-  return JSON.stringify([of.server, of.client ?? null, of.id]);
-}
-
 function addListed(items: Items, { request, answer }: Exchange): void {
   const result = answer?.message["result"];
   if (!isJsonObject(result)) return;
@@ -164,13 +153,14 @@ function parameterName(tool: string, parameter: string): string {
   return `${tool}.${parameter}`;
 }
 
-function addUsed(items: Items, { request, params, answer, fault }: Exchange): void {
+function addUsed(items: Items, exchange: Exchange): void {
+  const { request, params, fault } = exchange;
   const { name, uri } = params;
   switch (request.message["method"]) {
     case "tools/call":
       if (typeof name !== "string") break;
       markUsed(items.tools, name);
-      if (fault === undefined && hasFailed(answer)) markUsed(items.errors, name);
+      if (fault === undefined && saysFailed(outcomeOf(exchange))) markUsed(items.errors, name);
       for (const parameter of Object.keys(asObject(params["arguments"])))
         markUsed(items.parameters, parameterName(name, parameter));
       break;
@@ -186,9 +176,9 @@ function addUsed(items: Items, { request, params, answer, fault }: Exchange): vo
   }
 }
 
-function hasFailed(answer: Exchange["answer"]): boolean {
-  const { error, result } = answer?.message ?? {};
-  return error !== undefined || (isJsonObject(result) && result["isError"] === true);
+/** Whether a server says that a call failed. */
+function saysFailed(outcome: Outcome): boolean {
+  return hasFailed(outcome) && outcome.error?.kind !== "no-response";
 }
 
 function markUsed({ listed, used }: Names, name: Json | undefined): void {

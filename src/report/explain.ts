@@ -1,24 +1,23 @@
 import { diffArrays } from "diff";
-import { equalJson } from "../expect/json-difference.ts";
-import { answerText, resultText, structuredContent } from "../expect/tool-result.ts";
+import { answerText, structuredContent } from "../expect/tool-result.ts";
 import { errorCatalogue } from "../base/catalogue.ts";
 import { isJsonObject, type Json } from "../base/json.ts";
-import type { Task } from "../model/task.ts";
-import { readJsonText } from "../base/read-json.ts";
-import {
-  type Check,
-  type EventOf,
-  type StepAttempt,
-  stepPaths,
-  type StepRun,
-  stepRuns,
-  type TraceEvent,
-} from "../model/event.ts";
-import { type AgentAct, agentActs, firstAndLast, isServerError, lastMessage } from "./trial-result.ts";
+import type { Check, EventOf, TraceEvent } from "../model/event.ts";
+import { firstAndLast, lastMessage } from "./evidence.ts";
+import { isServerError } from "./trial-result.ts";
 import type { TrialResult } from "../model/result.ts";
 import { quoteBar } from "../base/visible-text.ts";
-import type { AgentTool } from "../trace/tool-events.ts";
-import { type AgentCall, buildTrajectory, type ToolCall } from "../trace/trajectory.ts";
+import { type AgentAct, agentActs, isOfServer } from "../trace/agent-acts.ts";
+import {
+  hasFailed,
+  type Outcome,
+  readTrace,
+  saysSame,
+  type ToolCall,
+  type TraceView,
+  type StepAttempt,
+  type StepRun,
+} from "../trace/trajectory.ts";
 import {
   type ClipLimits,
   clipLines,
@@ -46,39 +45,28 @@ import type { Grade } from "../model/grade.ts";
 export function explainTrial(
   trial: TrialResult,
   events: readonly TraceEvent[],
-  { task, indent, page }: { readonly task: Task | undefined; readonly indent: number; readonly page: Page },
+  { indent, page }: { readonly indent: number; readonly page: Page },
 ): string[] {
   const { error, grades } = trial;
-  const evidence = readEvidence(events, trial, task);
-  const told = grades.filter(isUnmet);
-  const passed = grades
-    .filter(({ verdict }) => verdict === "pass")
-    .map(({ grader, weight }) => weighted(grader, weight));
-  const broken =
-    error === undefined
-      ? []
-      : [
-          ...explainError(error, indent, page),
-          ...(isServerError(trial)
-            ? paintText({ text: serverFault(trial.lostServers) }, indent, page, 2)
-            : []),
-          ...paintRows(
-            evidence.steps.flatMap((run) => stepRows(run, error.message, evidence)),
-            indent + 2,
-            page,
-          ),
-        ];
-  return [
-    ...broken,
-    ...told.flatMap((grade) => explainGrade(grade, evidence, indent, page)),
-    ...unmetOptional(trial).flatMap((text) =>
-      paintText({ text: `not required: ${text}`, tone: "dim" }, indent, page, 2),
-    ),
-    ...(told.length === 0 || passed.length === 0
-      ? []
-      : paintText({ text: `passed: ${passed.join(", ")}`, tone: "dim" }, indent, page, 2)),
-    ...explainAgent(trial, evidence, indent, page),
-  ];
+  const evidence = readEvidence(events, trial);
+  const lines: string[] = [];
+  const note = (text: string, tone?: Tone): void => {
+    lines.push(...paintText({ text, ...(tone === undefined ? {} : { tone }) }, indent, page, 2));
+  };
+  if (error !== undefined) {
+    lines.push(...explainError(error, indent, page));
+    if (isServerError(trial)) note(serverFault(trial.lostServers));
+    const rows = evidence.steps.flatMap((run) => stepRows(run, error.message, evidence));
+    lines.push(...paintRows(rows, indent + 2, page));
+  }
+  const unmet = grades.filter(isUnmet);
+  for (const grade of unmet) lines.push(...explainGrade(grade, evidence, indent, page));
+  for (const text of unmetOptional(trial)) note(`not required: ${text}`, "dim");
+  const passed = grades.filter(({ verdict }) => verdict === "pass");
+  if (unmet.length > 0 && passed.length > 0)
+    note(`passed: ${passed.map(({ grader, weight }) => weighted(grader, weight)).join(", ")}`, "dim");
+  lines.push(...explainAgent(trial, evidence, indent, page));
+  return lines;
 }
 
 /** Whether a grade is why a trial did not pass. */
@@ -101,67 +89,42 @@ function listActs(acts: readonly AgentAct[], total: number, grades: readonly Gra
   const [first, last] = firstAndLast(acts, total);
   const numbers = new Set(grades.flatMap((grade) => grade.evidence));
   const between = last.length === 0 ? [] : acts.slice(first.length, -last.length);
-  const cited = between.filter((act) => seqsOf(act).some((seq) => numbers.has(seq))).slice(0, maxShownEvents);
-  return { first, cited, last, seqs: new Set([...first, ...cited, ...last].flatMap(seqsOf)) };
+  const cited = between.filter(({ seqs }) => seqs.some((seq) => numbers.has(seq))).slice(0, maxShownEvents);
+  return { first, cited, last, seqs: new Set([...first, ...cited, ...last].flatMap(({ seqs }) => seqs)) };
 }
 
-/** The numbers of the events of an act. */
-function seqsOf(act: AgentAct): readonly number[] {
-  if ("reported" in act) return [act.reported.seq];
-  if ("request" in act) return [act.request.seq, act.request.answer?.seq ?? act.request.seq];
-  return [act.call.seq, act.call.responseSeq ?? act.call.seq];
-}
-
-/** The agent's uses of tools in order, with answers, and its last message unless a grade showed it. */
+/** What the agent did in order, with what came of it, and its last message unless a grade showed it. */
 function explainAgent(
   { agent, tools, verdict }: TrialResult,
   evidence: Evidence,
   indent: number,
   page: Page,
 ): string[] {
-  const events = [...evidence.events.values()];
-  const { shown, acts, listed } = evidence;
-  const message = lastMessage(events);
+  if (agent === null) return [];
+  const { view, shown, acts, listed } = evidence;
+  const message = lastMessage(view);
   const isSaid = message === undefined || shown.has(`event ${message.seq}`);
-  const isIdle =
-    acts.length === 0 && verdict === "fail" && events.some(({ type }) => type === "turn.started");
-  const isEmpty = acts.length === 0 && (verdict === "error" || (isSaid && !isIdle));
-  if (agent === null || isEmpty) return [];
+  const isIdle = acts.length === 0 && verdict === "fail" && view.turns.length > 0;
+  if (acts.length === 0 && (verdict === "error" || (isSaid && !isIdle))) return [];
   const counts = countsOf(tools, acts);
   const { first, cited, last } = listed;
-  const rowsOf = (act: AgentAct): readonly Row[] => {
-    if ("call" in act) return shortCall(act.call, evidence);
-    return "request" in act ? shortRequest(act.request) : shortReport(act.reported);
-  };
   const rest = totalOf(counts) - first.length - cited.length - last.length;
-  const said = message && row("said", clipLines(message.text, shownText), `event ${message.seq}`);
+  const rows = first.flatMap((act) => actRows(act, evidence));
+  if (rest > 0) rows.push(moreRow(`… ${countOf(rest, "more call")}`));
+  for (const act of [...cited, ...last]) rows.push(...actRows(act, evidence));
+  if (!isSaid) rows.push(row("said", clipLines(message.text, shownText), `event ${message.seq}`));
   return [
     ...paintText({ text: `the agent made ${describeCounts(counts)}` }, indent, page),
-    ...paintRows(
-      [
-        ...first.flatMap(rowsOf),
-        ...(rest > 0 ? [moreRow(`… ${countOf(rest, "more call")}`)] : []),
-        ...cited.flatMap(rowsOf),
-        ...last.flatMap(rowsOf),
-        ...(isSaid || said === undefined ? [] : [said]),
-      ],
-      indent + 2,
-      page,
-    ),
+    ...paintRows(rows, indent + 2, page),
   ];
 }
 
-interface ActCounts {
-  readonly tool: number;
-  readonly resource: number;
-  readonly prompt: number;
-}
+type ActCounts = Readonly<Record<AgentAct["type"], number>>;
 
 /** All acts by kind; of those that are not shown only the result knows. */
 function countsOf(tools: TrialResult["tools"], acts: readonly AgentAct[]): ActCounts {
   const { toolCalls = 0, resourceReads = 0, promptGets = 0 } = tools ?? {};
-  const of = (type: AgentCall["type"]): number =>
-    acts.filter((act) => ("request" in act ? act.request.type : "tool") === type).length;
+  const of = (type: AgentAct["type"]): number => acts.filter((act) => act.type === type).length;
   return {
     tool: Math.max(toolCalls, of("tool")),
     resource: Math.max(resourceReads, of("resource")),
@@ -174,76 +137,75 @@ function totalOf({ tool, resource, prompt }: ActCounts): number {
 }
 
 function describeCounts({ tool, resource, prompt }: ActCounts): string {
-  const parts = [
-    tool === 0 ? "no tool calls" : countOf(tool, "tool call"),
-    ...(resource === 0 ? [] : [countOf(resource, "resource read")]),
-    ...(prompt === 0 ? [] : [countOf(prompt, "prompt request")]),
-  ];
+  const parts = [tool === 0 ? "no tool calls" : countOf(tool, "tool call")];
+  if (resource > 0) parts.push(countOf(resource, "resource read"));
+  if (prompt > 0) parts.push(countOf(prompt, "prompt request"));
   return parts.join(", ");
 }
 
 /** What an agent did and said last, in a few words; empty where it did nothing or no agent took part. */
 export function agentSummary({ agent, tools }: TrialResult, events: readonly TraceEvent[]): string {
-  const acts = agent === null ? [] : agentActs(events);
-  const message = agent === null ? undefined : lastMessage(events);
+  if (agent === null) return "";
+  const view = readTrace(events);
+  const acts = agentActs(view);
   const total = totalOf(countsOf(tools, acts));
   const [first, last] = firstAndLast(acts, total);
   const rest = total - first.length - last.length;
   const names = [...first.map(nameOf), ...(rest > 0 ? [`… ${rest} more`] : []), ...last.map(nameOf)];
-  return [
-    ...(acts.length === 0 ? [] : [`the agent called ${clipText(names.join(", "), 200)}`]),
-    ...(message === undefined ? [] : [`it said: ${clipText(message.text, 200)}`]),
-  ].join("; ");
+  const message = lastMessage(view);
+  const parts: string[] = [];
+  if (acts.length > 0) parts.push(`the agent called ${clipText(names.join(", "), 200)}`);
+  if (message !== undefined) parts.push(`it said: ${clipText(message.text, 200)}`);
+  return parts.join("; ");
 }
 
-function nameOf(act: AgentAct): string {
-  if ("reported" in act) return act.reported.name;
-  if ("call" in act) return `${act.call.tool}${isHealthy(act.call) ? "" : " (failed)"}`;
-  const { type, name, failure } = act.request;
-  return `${type} ${name}${failure === undefined ? "" : " (failed)"}`;
+function nameOf({ type, target, call, report, failure }: AgentAct): string {
+  if (call === undefined) return report?.name ?? target;
+  return `${type === "tool" ? "" : `${type} `}${target}${failure === undefined ? "" : " (failed)"}`;
 }
 
-function isHealthy({ result }: ToolCall): boolean {
-  return result !== undefined && result["isError"] !== true;
+const actLabels: Readonly<Record<AgentAct["type"], string>> = {
+  tool: "call",
+  resource: "read",
+  prompt: "prompt",
+};
+
+/** An act with what came of it, each on one line; more of both where a grade cites a call. */
+function actRows(act: AgentAct, evidence: Evidence): readonly Row[] {
+  const { type, target, args, seq, seqs, call, report } = act;
+  const note = `event ${seq}`;
+  if (call === undefined) {
+    const origin = isOfServer(act) ? "reported by the agent, not on record" : "its own tool";
+    const used = shortRow("tool", `${report?.name ?? target} ${JSON.stringify(args)}`, `${note}, ${origin}`);
+    return [used, ...reportedRows(act)];
+  }
+  if (type === "tool" && seqs.some((each) => evidence.cited.has(each))) return callRows(call, true, evidence);
+  const asked = type === "resource" ? target : `${target} ${JSON.stringify(args)}`;
+  return [shortRow(actLabels[type], asked, note), outcomeRow(act, call)];
+}
+
+function outcomeRow({ type, failure }: AgentAct, { result }: ToolCall): Row {
+  if (result === undefined || (failure !== undefined && result["isError"] !== true))
+    return shortRow("error", failure ?? "", undefined, "bad");
+  const text = answerText(type, result).trim() || JSON.stringify(structuredContent(result) ?? result);
+  return result["isError"] === true
+    ? shortRow("isError", text, undefined, "bad")
+    : shortRow("result", text, undefined, "dim");
+}
+
+function reportedRows({ report, result }: AgentAct): readonly Row[] {
+  if (report?.status === "failed")
+    return [shortRow("failed", valueText(result ?? "failed"), undefined, "bad")];
+  return result === undefined ? [] : [shortRow("result", valueText(result), undefined, "dim")];
+}
+
+function valueText(value: Json): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function shortRow(label: string, text: string, note?: string, tone: Tone = "plain"): Row {
   const pieces = [{ text: clipText(text, maxShownCall), tone }];
   return { label, pieces, cut: true, ...(note === undefined ? {} : { note }) };
-}
-
-/** A call with its answer, each on one line; more of both where a grade cites them. */
-function shortCall(call: ToolCall, evidence: Evidence): readonly Row[] {
-  const { seq, responseSeq = seq, tool, args, result, error } = call;
-  if (evidence.cited.has(seq) || evidence.cited.has(responseSeq)) return callRows(call, true, evidence);
-  const request = shortRow("call", `${tool} ${JSON.stringify(args)}`, `event ${seq}`);
-  if (result === undefined) return [request, shortRow("error", error?.message ?? "", undefined, "bad")];
-  const isError = result["isError"] === true;
-  const text = resultText(result).trim() || JSON.stringify(structuredContent(result) ?? result);
-  return [request, shortRow(isError ? "isError" : "result", text, undefined, isError ? "bad" : "dim")];
-}
-
-/** A resource read or a prompt asked for, with its answer, each on one line. */
-function shortRequest({ type, name, args, seq, answer, failure }: AgentCall): readonly Row[] {
-  const [label, told] = type === "prompt" ? ["prompt", `${name} ${JSON.stringify(args)}`] : ["read", name];
-  const request = shortRow(label, told, `event ${seq}`);
-  if (failure !== undefined) return [request, shortRow("error", failure, undefined, "bad")];
-  const result = answer?.message["result"];
-  const text = isJsonObject(result) ? answerText(type, result).trim() || JSON.stringify(result) : "";
-  return [request, shortRow("result", text, undefined, "dim")];
-}
-
-/** What only the agent reports: a tool of its own, or a call that is not on record. */
-function shortReport({ seq, source, name, args = {}, status, result }: AgentTool): readonly Row[] {
-  const isClaim = source.startsWith("mcp:");
-  const note = `event ${seq}, ${isClaim ? "reported by the agent, not on record" : "its own tool"}`;
-  const request = shortRow("tool", `${name} ${JSON.stringify(args)}`, note);
-  if (result === undefined && status !== "failed") return [request];
-  const text = result === undefined ? status : typeof result === "string" ? result : JSON.stringify(result);
-  return [
-    request,
-    shortRow(status === "failed" ? "failed" : "result", text, undefined, status === "failed" ? "bad" : "dim"),
-  ];
 }
 
 function serverFault(servers: readonly string[] = []): string {
@@ -310,11 +272,10 @@ const shownText: ClipLimits = { lines: 8, characters: 800 };
 
 /** What is known of the events that a trial's grades cite. */
 export interface Evidence {
+  readonly view: TraceView;
   readonly events: ReadonlyMap<number, TraceEvent>;
-  readonly calls: readonly ToolCall[];
   /** The phases' own steps, of a task from a file of its own; a tool test has only one. */
   readonly steps: readonly StepRun[];
-  readonly pathOf: (step: string) => string;
   /** What was shown already, so that no two grades of a trial show the same. */
   readonly shown: Set<string>;
   /** What the agent did. */
@@ -324,19 +285,18 @@ export interface Evidence {
   readonly cited: ReadonlySet<number>;
 }
 
-/** Reads a trial's evidence; `task` is needed to join requests with their responses. */
+/** Reads the events that `collectEvidence` gave of a trial. */
 export function readEvidence(
   events: readonly TraceEvent[],
-  { id, agent, attempt, task: name, form, tools, grades }: TrialResult,
-  task: Task | undefined,
+  { agent, form, tools, grades }: TrialResult,
 ): Evidence {
-  const acts = agent === null ? [] : agentActs(events);
+  const view = readTrace(events);
+  const acts = agent === null ? [] : agentActs(view);
   const unmet = grades.filter(isUnmet);
   return {
+    view,
     events: new Map(events.map((event) => [event.seq, event])),
-    calls: task === undefined ? [] : buildTrajectory({ id, task: name, agent, attempt }, task, events).calls,
-    steps: form === "task" ? stepRuns(events) : [],
-    pathOf: stepPaths(events),
+    steps: form === "task" ? view.steps : [],
     shown: new Set(),
     acts,
     listed: listActs(acts, totalOf(countsOf(tools, acts)), unmet),
@@ -348,7 +308,7 @@ export function readEvidence(
 function headlineOf(grade: Grade, { steps }: Evidence): string {
   const cited = new Set(grade.evidence);
   const failures = steps
-    .filter(({ attempts }) => cited.has(attempts.at(-1)?.finished?.seq ?? 0))
+    .filter(({ last }) => cited.has(last.finished?.seq ?? 0))
     .reduce((sum, run) => sum + countFailures(run), 0);
   return failures > 1 ? `${failures} checks do not hold` : grade.reason;
 }
@@ -387,7 +347,7 @@ function eventRows(event: TraceEvent, grade: Grade, evidence: Evidence): readonl
       return stepEvidence(event, grade, evidence);
     case "mcp.message":
     case "tool.rejected": {
-      const call = evidence.calls.find((each) => each.seq === seq || each.responseSeq === seq);
+      const call = evidence.view.calls.find((each) => each.seq === seq || each.responseSeq === seq);
       if (call !== undefined) return callRows(call, seq !== call.seq, evidence);
       if (event.type === "tool.rejected") return [];
       const label = event.direction === "client-to-server" ? "sent" : "received";
@@ -424,7 +384,7 @@ function eventRows(event: TraceEvent, grade: Grade, evidence: Evidence): readonl
 
 function stepEvidence(event: EventOf<"step.finished">, grade: Grade, evidence: Evidence): readonly Row[] {
   const note = `event ${event.seq}`;
-  const run = evidence.steps.find(({ attempts }) => attempts.at(-1)?.finished === event);
+  const run = evidence.steps.find(({ last }) => last.finished === event);
   if (run !== undefined) return once(note, evidence, stepRows(run, headlineOf(grade, evidence), evidence));
   const { error } = event;
   return [
@@ -446,36 +406,37 @@ function failedChecks(finished: StepAttempt["finished"], { shown }: Evidence): r
 }
 
 function callsOfStep(step: string, evidence: Evidence): readonly Row[] {
-  return evidence.calls
+  return evidence.view.calls
     .filter((call) => call.step === step && !call.superseded)
     .slice(0, maxShownEvents)
     .flatMap((call) => callRows(call, true, evidence));
 }
 
 function callRows(call: ToolCall, withAnswer: boolean, evidence: Evidence): readonly Row[] {
-  const { seq, tool, args, latencyMs } = call;
+  const { seq, tool, args, latencyMs, result } = call;
+  const isShown = result !== undefined && evidence.shown.has(`text ${answerText("tool", result)}`);
   const note = `event ${seq}${latencyMs === undefined ? "" : `, ${formatDuration(latencyMs)}`}`;
   const request = row("call", `${clipText(tool, 100)} ${clipText(JSON.stringify(args), maxShownData)}`, note);
   return [
     ...once(`event ${seq}`, evidence, [request]),
-    ...(withAnswer ? once(`answer ${seq}`, evidence, answerRows(call, evidence)) : []),
+    ...(withAnswer && !isShown ? once(`answer ${seq}`, evidence, answerRows("tool", call)) : []),
   ];
 }
 
-/** Structured content is shown where it does not say the same as the text. */
-function answerRows({ result, error, httpStatus }: ToolCall, { shown }: Evidence): readonly Row[] {
+/** What came of a request; structured content where it does not say the same as the text. */
+export function answerRows(
+  type: AgentAct["type"],
+  { result, error, httpStatus }: Outcome & Pick<ToolCall, "httpStatus">,
+  limits: ClipLimits = shownText,
+): readonly Row[] {
   const http = httpStatus === undefined || httpStatus < 300 ? "" : `HTTP ${httpStatus}: `;
-  if (result === undefined) return [row("error", clipLines(`${http}${error?.message ?? ""}`, shownText))];
-  const text = resultText(result);
-  if (shown.has(`text ${text}`)) return [];
-  const label = result["isError"] === true ? "isError" : "result";
-  const answer = row(label, clipLines(`${http}${text || JSON.stringify(result)}`, shownText));
+  if (result === undefined) return [row("error", clipLines(`${http}${error?.message ?? ""}`, limits))];
+  const text = answerText(type, result);
+  const label = hasFailed({ result }) ? "isError" : "result";
+  const answer = row(label, clipLines(`${http}${text || JSON.stringify(result)}`, limits));
   const structured = structuredContent(result);
-  if (text === "" || structured === undefined) return [answer];
-  const { value } = readJsonText(text);
-  return value !== undefined && equalJson(value, structured)
-    ? [answer]
-    : [answer, row("structured", clipLines(JSON.stringify(structured), shownText))];
+  if (text === "" || structured === undefined || saysSame(text, structured)) return [answer];
+  return [answer, row("json", clipLines(JSON.stringify(structured), limits))];
 }
 
 /** Shows what a check expected and what there was: as a diff where both have lines; not what `said` already states. */
@@ -598,12 +559,10 @@ const judging: readonly string[] = ["extension", "script"];
  * what there was, and the calls that it made. Checks that `said` states are not named again.
  */
 function stepRows(run: StepRun, said: string, evidence: Evidence): Row[] {
-  const attempt = run.attempts.at(-1);
-  if (attempt === undefined) return [];
-  const { started, finished, messages } = attempt;
-  const broken = brokenInside(attempt);
+  const { started, finished, messages } = run.last;
+  const broken = brokenInside(run.last);
   const isChoice = broken.length > 0 && started.stepType === "anyOf";
-  const head = headRow(run, attempt, evidence, isChoice ? ": no alternative holds" : "");
+  const head = headRow(run, evidence, isChoice ? ": no alternative holds" : "");
   if (broken.length > 0) {
     const rest = broken.length - maxShownInner;
     return [
@@ -637,17 +596,15 @@ function stepRows(run: StepRun, said: string, evidence: Evidence): Row[] {
 
 /** How many checks did not hold, or had no chance to, in the innermost steps. */
 function countFailures(run: StepRun): number {
-  const attempt = run.attempts.at(-1);
-  if (attempt === undefined) return 0;
-  const broken = brokenInside(attempt);
+  const broken = brokenInside(run.last);
   if (broken.length > 0) return broken.reduce((sum, child) => sum + countFailures(child), 0);
-  return Math.max(1, attempt.finished?.checks.filter((check) => !check.passed).length ?? 0);
+  return Math.max(1, run.last.finished?.checks.filter((check) => !check.passed).length ?? 0);
 }
 
 /** The steps inside that are why the whole did not pass: all that did not, but for `not`, which fails because they passed. */
 function brokenInside({ children, started }: StepAttempt): readonly StepRun[] {
-  return children.filter(({ attempts }) => {
-    const { outcome, ignored } = attempts.at(-1)?.finished ?? {};
+  return children.filter(({ last }) => {
+    const { outcome, ignored } = last.finished ?? {};
     if (outcome === "passed" || outcome === "skipped" || ignored === true) return false;
     return started.stepType !== "not" || outcome !== "failed";
   });
@@ -666,9 +623,8 @@ function programRows({ name, actual }: Check): readonly Row[] | undefined {
 
 /** The step with where it is, how often it was tried and over what time. */
 function headRow(
-  { step, attempts: [first] }: StepRun,
-  { started, finished }: StepAttempt,
-  { pathOf }: Evidence,
+  { step, attempts: [first], last: { started, finished } }: StepRun,
+  { view }: Evidence,
   suffix: string,
 ): Row {
   const { stepType, phase, attempt } = started;
@@ -679,6 +635,6 @@ function headRow(
     ...(attempt < 2 ? [] : [tried]),
     `event ${finished?.seq ?? started.seq}`,
   ];
-  const text = `${clipText(pathOf(step), 200)}${suffix}`;
+  const text = `${clipText(view.pathOf(step), 200)}${suffix}`;
   return { label: "step", pieces: [{ text, tone: "strong" }], note: notes.join(", ") };
 }

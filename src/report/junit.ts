@@ -160,7 +160,7 @@ function testCase(trial: TrialResult, end: RunEnd, task: Task | undefined, varie
         ? `      <skipped${xmlAttributes({ message: trialReason(trial) })}/>\n`
         : verdict === "fail" && trial.form === "check"
           ? defects(trial)
-          : problem(trial, end, task);
+          : problem(trial, end);
   const output = notes.length === 0 ? "" : `      <system-out>${xmlText(notes.join("\n"))}</system-out>\n`;
   const children = outcome + output;
   const open = `    <testcase${xmlAttributes(attributes)}`;
@@ -181,10 +181,10 @@ function defects({ id, grades }: TrialResult): string {
 }
 
 /** A trial that failed or could not be judged. `type` is the error's code, or the grader that decided. */
-function problem(trial: TrialResult, { evidence }: RunEnd, task: Task | undefined): string {
+function problem(trial: TrialResult, { evidence }: RunEnd): string {
   const { id, verdict, error, grades } = trial;
   const element = verdict === "fail" ? "failure" : "error";
-  const lines = explainTrial(trial, evidence.get(id) ?? [], { task, indent: 0, page });
+  const lines = explainTrial(trial, evidence.get(id) ?? [], { indent: 0, page });
   const type =
     error?.code ??
     grades.find((grade) => grade.verdict === verdict && grade.required !== false)?.grader ??

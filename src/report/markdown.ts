@@ -91,7 +91,7 @@ export function markdownText(
     ]),
     ...severitySections(findings, naming),
     clientSection(findings, naming),
-    ...trialSections(end, tasks),
+    ...trialSections(end),
     ...remarkSections(trials),
     ...toolUseSections(result),
     ...(coverage && !isCheck ? coverageSections(result) : []),
@@ -186,10 +186,7 @@ function rateTable(trials: readonly TrialResult[]): readonly string[] {
 }
 
 /** A section for each task, agent and variant, with its rate and its first trial that failed. */
-function trialSections(
-  { result: { trials }, evidence }: RunEnd,
-  tasks: ReadonlyMap<string, Task>,
-): (readonly string[])[] {
+function trialSections({ result: { trials }, evidence }: RunEnd): (readonly string[])[] {
   const variety = { ...varietyOf(trials), attempts: false };
   const attempts = Map.groupBy(trials, taskKey);
   // What failed in a check is among the findings.
@@ -205,11 +202,7 @@ function trialSections(
       const all = attempts.get(key) ?? [];
       const which = all.length > 1 ? `${rateText(all, " passed")}; ${trial.id}` : trial.id;
       const title = `${fullTitle(trial)}${variant === "" ? "" : ` · ${variant}`} (${which})`;
-      const lines = explainTrial(trial, evidence.get(trial.id) ?? [], {
-        task: tasks.get(trial.task),
-        indent: 0,
-        page,
-      });
+      const lines = explainTrial(trial, evidence.get(trial.id) ?? [], { indent: 0, page });
       return [
         [`### ${plain(title)}`],
         [plain(trialReason(trial))],

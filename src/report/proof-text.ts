@@ -148,7 +148,7 @@ function problemLines(
       .slice(0, maxShownDifferences)
       .flatMap((difference) => paintText({ text: `- ${clipText(difference, 300)}` }, 6, page, 2)),
     ...(rest > 0 ? [page.style.dim(`      … and ${countOf(rest, "more difference")}`)] : []),
-    ...(isExplained ? explainTrial(trial.result, trial.evidence, { task: proof.task, indent: 6, page }) : []),
+    ...(isExplained ? explainTrial(trial.result, trial.evidence, { indent: 6, page }) : []),
   ];
 }
 

@@ -1,6 +1,7 @@
 import { isJsonObject, type Json } from "../base/json.ts";
 import { visibleText } from "../base/visible-text.ts";
-import { type EventOf, stepPaths, type TraceEvent } from "../model/event.ts";
+import type { EventOf, TraceEvent } from "../model/event.ts";
+import { stepPaths } from "../trace/step-path.ts";
 import { describeInput } from "../model/step.ts";
 
 const shownText = 400;

@@ -3,7 +3,9 @@ import { check, textResult, toolTestTask, TrialEvents } from "../../test/support
 import type { Task } from "../model/task.ts";
 import type { TraceEvent } from "../model/event.ts";
 import type { Plan } from "../model/plan.ts";
-import { collectEvidence, replayRun } from "./trial-result.ts";
+import { readTrace } from "../trace/trajectory.ts";
+import { collectEvidence } from "./evidence.ts";
+import { replayRun } from "./replay.ts";
 import type { RecordedRun } from "../model/result.ts";
 import type { Grade } from "../model/grade.ts";
 
@@ -97,7 +99,7 @@ describe("a run that came to its end", () => {
       },
       environment,
     });
-    expect([...evidence]).toEqual([["t2", collectEvidence(failed.events, grades(false, cited))]]);
+    expect([...evidence]).toEqual([["t2", collectEvidence(readTrace(failed.events), grades(false, cited))]]);
   });
 
   it("passes when all its trials did", () => {

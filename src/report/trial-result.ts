@@ -1,41 +1,16 @@
 import { alikeFindings } from "../model/alike-findings.ts";
-import { serializeError } from "../base/error.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
-import { exact, isJsonObject, withoutUndefined } from "../base/json.ts";
+import { asObject, exact, withoutUndefined } from "../base/json.ts";
 import { type Task, testedTool } from "../model/task.ts";
 import type { Thresholds } from "../model/eval.ts";
 import { judgesOf } from "../graders/judge/calibration.ts";
 import { measure } from "../graders/measurements/measure.ts";
 import { coveredKind, type Metric, metricOf, runMeasures } from "../graders/measurements/metrics.ts";
 import { findingsOf } from "../model/finding.ts";
-import { type Plan, taskOf, type Trial } from "../model/plan.ts";
-import {
-  type EventOf,
-  eventsOf,
-  type StepAttempt,
-  type StepRun,
-  stepRuns,
-  type TraceEvent,
-  type TrialOutcome,
-} from "../model/event.ts";
-import { clipped } from "../trace/recorder.ts";
-import {
-  type AgentTool,
-  matchAgentTools,
-  toMicroseconds,
-  toolDigest,
-  unplacedToolEvents,
-} from "../trace/tool-events.ts";
-import {
-  addUsage,
-  type AgentCall,
-  agentCalls,
-  buildTrajectory,
-  exchangesIn,
-  type ToolCall,
-  toolCalls,
-  type Trajectory,
-} from "../trace/trajectory.ts";
+import type { Plan, Trial } from "../model/plan.ts";
+import { eventsOf, type TrialOutcome } from "../model/event.ts";
+import { agentActs, toMicroseconds, toolDigest } from "../trace/agent-acts.ts";
+import { addUsage, type Trajectory } from "../trace/trajectory.ts";
 import { untoldStates, warningsOf } from "../trace/warnings.ts";
 import {
   CoverageCounter,
@@ -44,7 +19,6 @@ import {
   MeasurementCounter,
   RoutingCounter,
 } from "./counters.ts";
-import type { RunEnd } from "./reporter.ts";
 import type {
   CoverageKind,
   ProgramRun,
@@ -53,7 +27,6 @@ import type {
   RunVerdict,
   ToolDigest,
   TrialResult,
-  RecordedRun,
 } from "../model/result.ts";
 import type { SerializedError } from "../base/serialized-error.ts";
 import type { Grade, Usage, Verdict } from "../model/grade.ts";
@@ -98,7 +71,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
             : finished.error,
       usage,
       judgeUsage: judged.reduce<Usage | undefined>((sum, event) => addUsage(sum, event.usage), undefined),
-      ran: programRun(events),
+      ran: programRun(trajectory),
       tools: usesOfTools(trajectory),
       measurements: measure(trajectory)?.row,
       toolsCalled: toolsCalled(trajectory),
@@ -121,16 +94,13 @@ function idleGraders(task: Task, grades: readonly Grade[]): readonly string[] {
 }
 
 /** What a program reports of itself, also when it connects to a server through the gateway. */
-function programRun(events: readonly TraceEvent[]): ProgramRun | undefined {
+function programRun({ events, exchanges }: Trajectory): ProgramRun | undefined {
   const started = events.find((event) => event.type === "agent.started");
   if (started?.kind !== "acp" && started?.kind !== "command") return undefined;
   const told = eventsOf(events, "agent.reported");
-  const clients = eventsOf(events, "mcp.message").flatMap(({ client, direction, message }) => {
-    const isHello =
-      isJsonObject(message) && message["method"] === "initialize" && isJsonObject(message["params"]);
-    if (client === undefined || direction !== "client-to-server" || !isHello) return [];
-    const info = (message["params"] as { readonly clientInfo?: unknown }).clientInfo;
-    const { name, version } = (info ?? {}) as { readonly name?: unknown; readonly version?: unknown };
+  const clients = exchanges.flatMap(({ request: { client, message }, params }) => {
+    if (client === undefined || message["method"] !== "initialize") return [];
+    const { name, version } = asObject(params["clientInfo"]);
     if (typeof name !== "string") return [];
     return [typeof version === "string" ? `${name} ${version}` : name];
   });
@@ -148,16 +118,15 @@ function namesOrNull(names: readonly string[]): readonly string[] | null {
 function usesOfTools(trajectory: Trajectory): ToolDigest | undefined {
   const { trial, task, events } = trajectory;
   if (trial.agent === null || events.length === 0) return undefined;
-  const uses = unplacedToolEvents(trajectory);
   // A trial may go on without a server that it does not require.
   const failed = new Set(eventsOf(events, "server.failed").map(({ server }) => server));
   const servers = task.servers.filter((name) => !failed.has(name));
-  if (uses.length + servers.length === 0) return undefined;
-  const requests = Map.groupBy(agentCalls(trajectory), ({ type }) => type);
+  const acts = Map.groupBy(agentActs(trajectory), ({ type }) => type);
+  if (!acts.has("tool") && servers.length === 0) return undefined;
   return withoutUndefined({
-    ...toolDigest(uses, servers),
-    resourceReads: requests.get("resource")?.length,
-    promptGets: requests.get("prompt")?.length,
+    ...toolDigest(trajectory, servers),
+    resourceReads: acts.get("resource")?.length,
+    promptGets: acts.get("prompt")?.length,
   });
 }
 
@@ -405,175 +374,6 @@ export function trialVerdict(outcome: TrialOutcome, grades: readonly Grade[]): V
   return (["fail", "error", "pass"] as const).find((verdict) => verdicts.includes(verdict)) ?? "skip";
 }
 
-/**
- * Computes the result of a run again from its plan and its events, one trial at a time, so that only the events of one need
- * be in memory.
- */
-export class RunReplay {
-  readonly #run: Omit<RecordedRun, "events">;
-  readonly #tally: RunTally;
-
-  constructor(run: Omit<RecordedRun, "events">) {
-    this.#run = run;
-    this.#tally = new RunTally(run.plan);
-  }
-
-  /** The row of a trial in the result; each trial is to be added once. */
-  add(trial: Trial, events: readonly TraceEvent[]): TrialResult {
-    return this.resultOf(trial, events, this.#tally);
-  }
-
-  /** The row of a trial, added to a tally if one is given. */
-  resultOf(trial: Trial, events: readonly TraceEvent[], tally?: RunTally): TrialResult {
-    const { interrupted, durationMs } = this.#run;
-    const task = taskOf(trial, this.#run.plan);
-    if (events.length === 0) {
-      const error = notRun({ interrupted: interrupted === true || durationMs === undefined });
-      return ungradedTrial(trial, task, { verdict: "skip", error, durationMs: 0 });
-    }
-    try {
-      const trajectory = buildTrajectory(trial, task, events);
-      const result = trialResult(trajectory, eventsOf(events, "trial.graded").at(-1)?.grades);
-      tally?.add(trajectory, result);
-      return result;
-    } catch (cause) {
-      return ungradedTrial(trial, task, { verdict: "error", error: serializeError(cause), durationMs: 0 });
-    }
-  }
-
-  /** What the trials that were added say together. */
-  totals(): ReturnType<RunTally["totals"]> {
-    return this.#tally.totals();
-  }
-
-  /**
-   * The result, given the rows of all trials and when the last event was. A run that was cut off is `interrupted`, unless all of
-   * its trials had been graded.
-   */
-  result(trials: readonly TrialResult[], lastAt: number | undefined): RunResult {
-    const { plan, startedAt, durationMs } = this.#run;
-    const interrupted =
-      this.#run.interrupted === true || trials.some(({ error }) => error?.code === "run/interrupted");
-    const start = Date.parse(startedAt);
-    const head = { ...this.#run, durationMs: durationMs ?? Math.max(0, (lastAt ?? start) - start) };
-    return this.#tally.result(head, trials, plan, { interrupted });
-  }
-}
-
-/** Computes a run's result again from its plan and its events alone. */
-export function replayRun(run: RecordedRun): RunEnd {
-  const byTrial = Map.groupBy(run.events, (event) => event.trial);
-  const evidence = new Map<string, readonly TraceEvent[]>();
-  const replay = new RunReplay(run);
-  const trials = run.plan.trials.map((trial): TrialResult => {
-    const events = byTrial.get(trial.id) ?? [];
-    const result = replay.add(trial, events);
-    // Events that cannot be read as a trial are evidence of nothing.
-    if (events.length > 0 && result.verdict !== "pass" && result.error?.kind !== "bug")
-      evidence.set(trial.id, collectEvidence(events, result.grades));
-    return result;
-  });
-  return { result: replay.result(trials, run.events.at(-1)?.at), evidence };
-}
-
-/**
- * The events of a trial that a report needs to show why its grades are what they are, in order: those that grades
- * cite; the other half of every cited JSON-RPC request or response, with its HTTP status; and for a cited step its
- * start, the messages that it exchanged, the same of the steps inside it, and when it was tried first. A trial without
- * grades broke: of such a one, the same for the steps that did not pass. Of a trial that did not pass, also what its agent did
- * first and last, and what it said last.
- */
-export function collectEvidence(events: readonly TraceEvent[], grades: readonly Grade[]): TraceEvent[] {
-  const cited = new Set(grades.flatMap((grade) => grade.evidence));
-  const wanted = new Set(cited);
-  const runs = stepRuns(events);
-  if (grades.length === 0) {
-    for (const run of runs) {
-      const last = run.attempts.at(-1);
-      if (last !== undefined && isBroken(last)) addAttempt(run, last, wanted);
-    }
-  } else addCited(runs, cited, wanted);
-  if (trialVerdict("completed", grades) !== "pass") for (const seq of eventsOfAgent(events)) wanted.add(seq);
-  const exchanges = new Set(events.flatMap((event) => (wanted.has(event.seq) ? exchangesOf(event) : [])));
-  return events.filter(
-    (event) => wanted.has(event.seq) || exchangesOf(event).some((key) => exchanges.has(key)),
-  );
-}
-
-function isBroken({ started, finished }: StepAttempt): boolean {
-  if (started.phase !== "setup" && started.phase !== "verify") return false;
-  const outcome = finished?.outcome;
-  return outcome !== "passed" && outcome !== "skipped" && finished?.ignored !== true;
-}
-
-function addCited(runs: readonly StepRun[], cited: ReadonlySet<number>, wanted: Set<number>): void {
-  for (const run of runs) {
-    for (const attempt of run.attempts) {
-      if (cited.has(attempt.finished?.seq ?? 0)) addAttempt(run, attempt, wanted);
-      addCited(attempt.children, cited, wanted);
-    }
-  }
-}
-
-function addAttempt(run: StepRun, attempt: StepAttempt, wanted: Set<number>): void {
-  const [first = attempt] = run.attempts;
-  for (const { started, finished } of [first, attempt])
-    wanted.add(started.seq).add(finished?.seq ?? started.seq);
-  for (const seq of attempt.messages) wanted.add(seq);
-  for (const child of attempt.children) {
-    const last = child.attempts.at(-1);
-    if (last !== undefined) addAttempt(child, last, wanted);
-  }
-}
-
-/** Names the JSON-RPC exchanges that an event belongs to; requests of client and server are numbered apart. */
-function exchangesOf(event: TraceEvent): string[] {
-  if (event.type === "http.response") {
-    return event.requestIds.map((id) => exchangeKey(event.server, "client-to-server", id));
-  }
-  if (event.type !== "mcp.message" || !isJsonObject(event.message)) return [];
-  const { id, method } = event.message;
-  if (typeof id !== "string" && typeof id !== "number") return [];
-  const answered = event.direction === "client-to-server" ? "server-to-client" : "client-to-server";
-  return [exchangeKey(event.server, method === undefined ? answered : event.direction, id)];
-}
-
-function exchangeKey(server: string, direction: string, id: string | number): string {
-  return JSON.stringify([server, direction, id]);
-}
-
-const maxTrials = 100;
-/** Most that the events kept of all trials may have together, in characters of JSON. */
-const maxKept = 64 * 1024 * 1024;
-
-/** The events that the report of a run shows, of its first trials that did not pass; the journal has them all. */
-export class KeptEvidence {
-  readonly #byTrial = new Map<string, readonly TraceEvent[]>();
-  #left: number;
-
-  constructor(most: number = maxKept) {
-    this.#left = most;
-  }
-
-  get byTrial(): ReadonlyMap<string, readonly TraceEvent[]> {
-    return this.#byTrial;
-  }
-
-  /** Keeps what the grades of a trial cite; without what is long in it, where there is no room for that. */
-  keep({ id, grades }: Pick<TrialResult, "id" | "grades">, events: readonly TraceEvent[]): void {
-    if (this.#byTrial.size >= maxTrials) return;
-    const kept = collectEvidence(events, grades).map((event) => this.#fitting(event));
-    this.#byTrial.set(id, kept);
-  }
-
-  #fitting(event: TraceEvent): TraceEvent {
-    const { length } = JSON.stringify(event);
-    if (length > this.#left) return clipped(event) as TraceEvent;
-    this.#left -= length;
-    return event;
-  }
-}
-
 /** The warnings of a run: findings of that severity, and warnings about trials; alike ones count once. */
 export function countWarnings(trials: readonly Pick<TrialResult, "id" | "grades" | "warnings">[]): number {
   const notes = new Set(trials.flatMap(({ warnings = [] }) => warnings));
@@ -682,69 +482,4 @@ function weightIn({ grades }: TrialResult, name: string): number {
 function couldHaveMeasured({ verdict, grades, error }: TrialResult, name: string): boolean {
   const isCut = verdict === "error" || verdict === "timeout" || error?.kind === "interrupted";
   return isCut || grades.some((grade) => grade.grader === name && grade.verdict === "error");
-}
-
-/** One act of an agent: a recorded call of a tool, a resource read or a prompt asked for, or a use of a tool that only the agent reports. */
-export type AgentAct =
-  | { readonly call: ToolCall; readonly report?: AgentTool | undefined }
-  | { readonly request: AgentCall }
-  | { readonly reported: AgentTool };
-
-const maxShownActs = 4;
-
-/** The first and the last items of a long list, in two parts; a single one between them is not left out. */
-export function firstAndLast<T>(
-  items: readonly T[],
-  total: number = items.length,
-): readonly [readonly T[], readonly T[]] {
-  return total > 2 * maxShownActs + 1
-    ? [items.slice(0, maxShownActs), items.slice(-maxShownActs)]
-    : [items, []];
-}
-
-/** What an agent did with tools and servers in its turns, in the order in which it began. */
-export function agentActs(events: readonly TraceEvent[]): readonly AgentAct[] {
-  const calls = toolCalls(events).filter(({ turn }) => turn !== undefined);
-  const matched = matchAgentTools({ calls, events });
-  const requests = agentCalls({ exchanges: exchangesIn(events) }).filter(({ type }) => type !== "tool");
-  const acts = [
-    ...requests.map((request) => ({ at: request.at, seq: request.seq, act: { request } })),
-    ...matched.calls.map((act) => ({ at: act.call.at, seq: act.call.seq, act })),
-    ...[...matched.unrecorded, ...matched.others].map((reported) => {
-      return { at: reported.startedAt, seq: reported.seq, act: { reported } };
-    }),
-  ];
-  return acts.toSorted((a, b) => a.at - b.at || a.seq - b.seq).map(({ act }) => act);
-}
-
-/** What an agent said last; undefined: nothing. */
-export function lastMessage(events: readonly TraceEvent[]): EventOf<"agent.message"> | undefined {
-  return eventsOf(events, "agent.message").findLast(({ text }) => text.trim() !== "");
-}
-
-/** The numbers of the events that show an agent's phase and turns, its first and last acts, and its last message; none where no agent took part. */
-function eventsOfAgent(events: readonly TraceEvent[]): readonly number[] {
-  if (!events.some((event) => event.type === "phase.started" && event.phase === "agent")) return [];
-  const acts = firstAndLast(agentActs(events)).flat();
-  const calls = new Set(acts.flatMap((act) => requestOf(act)?.seq ?? []));
-  const reports = new Set(acts.flatMap((act) => reportOf(act)?.callId ?? []));
-  const last = lastMessage(events);
-  return events.flatMap((event) => {
-    const isTurn = event.type === "turn.started" || event.type === "turn.finished";
-    const isPhase =
-      (event.type === "phase.started" || event.type === "phase.finished") && event.phase === "agent";
-    const isAct = calls.has(event.seq) || (event.type === "agent.tool" && reports.has(event.callId));
-    return isTurn || isPhase || isAct || event === last ? [event.seq] : [];
-  });
-}
-
-/** The request on record that an act is; undefined: only the agent reports it. */
-function requestOf(act: AgentAct): ToolCall | AgentCall | undefined {
-  if ("call" in act) return act.call;
-  return "request" in act ? act.request : undefined;
-}
-
-function reportOf(act: AgentAct): AgentTool | undefined {
-  if ("reported" in act) return act.reported;
-  return "call" in act ? act.report : undefined;
 }

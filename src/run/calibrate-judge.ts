@@ -15,7 +15,6 @@ import { McpvalsError, messageOf } from "../base/error.ts";
 import { taskOf } from "../model/plan.ts";
 import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { judgeName, judgeOf, llmJudge } from "../graders/judge/llm-judge.ts";
-import { eventsOf } from "../model/event.ts";
 import { createJudge, createStepJudge } from "../graders/judge/judge.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import { readNamedFile } from "../graders/workspace-files.ts";
@@ -145,7 +144,7 @@ function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
       const askOfStep = createStepJudge(judge, options);
       return async ({ trajectory, reference }) => {
         const wanted = use.kind === "rubric" ? use.rubric : reference;
-        const input = eventsOf(trajectory.events, "agent.message").at(-1)?.text ?? "";
+        const input = trajectory.messages.at(-1)?.text ?? "";
         if (wanted === undefined) return { reason: `a case has no reference, which "${use.kind}" needs` };
         if (input.trim() === "") return { reason: "the agent said nothing" };
         const prompt = trajectory.task.turns.map(({ user }) => user).join("\n\n");

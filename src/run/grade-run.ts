@@ -8,7 +8,8 @@ import { calibrationFile } from "../graders/judge/calibration.ts";
 import { type Plan, taskOf } from "../model/plan.ts";
 import { createMultiplexer } from "../report/reporter.ts";
 import type { RunEnvironment, TrialResult } from "../model/result.ts";
-import { KeptEvidence, notRun, RunTally, ungradedTrial } from "../report/trial-result.ts";
+import { KeptEvidence } from "../report/evidence.ts";
+import { notRun, RunTally, ungradedTrial } from "../report/trial-result.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { createRedactor, type Redact } from "../trace/redact.ts";
 import { prepare, prepareGraders, type Selection } from "./prepare.ts";
@@ -113,7 +114,7 @@ export async function gradeRun(
       onTrial({ result, trajectory, earlier }) {
         if (trajectory === undefined) return add(result);
         tally.add(trajectory, result);
-        if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory.events);
+        if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory);
         for (const { grader } of earlier)
           if (!result.grades.some((each) => each.grader === grader)) dropped.add(grader);
         return add(result);

@@ -9,7 +9,8 @@ import { calibrationFile } from "../graders/judge/calibration.ts";
 import { coveredKind } from "../graders/measurements/metrics.ts";
 import type { TraceEvent } from "../model/event.ts";
 import { createPlan, type Plan } from "../model/plan.ts";
-import { KeptEvidence, RunTally } from "../report/trial-result.ts";
+import { KeptEvidence } from "../report/evidence.ts";
+import { RunTally } from "../report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../report/reporter.ts";
 import type { RunResult } from "../model/result.ts";
@@ -210,8 +211,8 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
         await servers.trialEnded(result);
         if (trajectory === undefined) return;
         tally.add(trajectory, result);
-        if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory.events);
-        else if (options.keepPassed === true) evidenceOfPassed.keep(result, trajectory.events);
+        if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory);
+        else if (options.keepPassed === true) evidenceOfPassed.keep(result, trajectory);
       },
       async onTrialEnd(result) {
         // The wait for the disk goes on in the background; an error is reported at the end.

@@ -13,7 +13,7 @@ import type { PortableTask } from "../model/task.ts";
 import { envRoot, expanderOf } from "../templates/expand.ts";
 import { type Resolve, resolveIn, resolveNames, type Scope } from "../templates/template.ts";
 import type { Emit, TraceEvent } from "../model/event.ts";
-import { callHistory } from "../trace/trajectory.ts";
+import { callHistory } from "../trace/agent-acts.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import type { TrialExtensions } from "../extensions/host/trial-extensions.ts";
 import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";

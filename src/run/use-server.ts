@@ -1,7 +1,7 @@
 import type { ServerSpec } from "../model/server.ts";
 import { readSurface, type Surface } from "../check/check-view.ts";
 import type { EventBody, TraceEvent } from "../model/event.ts";
-import { exchangesIn } from "../trace/trajectory.ts";
+import { readTrace } from "../trace/trajectory.ts";
 import { version } from "../base/version.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import type { CallOptions, ServerSession } from "../servers/client/session.ts";
@@ -70,5 +70,5 @@ export async function listServer(
     }
     return failed;
   });
-  return { server, surface: readSurface(exchangesIn(events)), failures };
+  return { server, surface: readSurface(readTrace(events).exchanges), failures };
 }

@@ -2,7 +2,7 @@ import type { JsonObject } from "../base/json.ts";
 import type { Step } from "../model/step.ts";
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import type { Scope } from "../templates/template.ts";
-import type { CallHistory } from "../trace/trajectory.ts";
+import type { CallHistory } from "../trace/agent-acts.ts";
 import type { Check, Emit, Phase, StepOutcome, JudgeAnswer, JudgeQuestion } from "../model/event.ts";
 import type { OperationHost } from "../extensions/host/trial-extensions.ts";
 import type { ServerSession } from "../servers/client/session.ts";

@@ -1,6 +1,8 @@
 import { expect, it } from "vitest";
 import type { JsonObject } from "../base/json.ts";
-import { stepPaths, stepRuns, type TraceEvent } from "../model/event.ts";
+import type { TraceEvent } from "../model/event.ts";
+import { stepPaths } from "./step-path.ts";
+import { readTrace } from "./trajectory.ts";
 
 interface Given {
   readonly step: string;
@@ -77,7 +79,7 @@ it("assigns messages to the innermost step that is open", () => {
   const events = bodies.map(
     (body, index) => ({ ...common, ...body, seq: index + 1 }) as unknown as TraceEvent,
   );
-  expect(stepRuns(events)).toMatchObject([
+  expect(readTrace(events).steps).toMatchObject([
     {
       step: "outer",
       attempts: [{ messages: [2, 6], children: [{ step: "inner", attempts: [{ messages: [4] }] }] }],

@@ -10,7 +10,8 @@ import {
 } from "../../test/support/trial-events.ts";
 import type { Json } from "../base/json.ts";
 import type { TraceEvent, TurnEnd } from "../model/event.ts";
-import { addUsage, type CallError, callHistory, turnEnds } from "./trajectory.ts";
+import { callHistory } from "./agent-acts.ts";
+import { addUsage, type CallError, readTrace } from "./trajectory.ts";
 import type { Usage } from "../model/grade.ts";
 
 const task = workflowTask();
@@ -68,10 +69,11 @@ describe("a trajectory", () => {
     expect(trajectory).toMatchObject({
       trial: { id: "t1", task: "workflow", agent: "agent", attempt: 1 },
       turns: [
-        { turn: 0, user: "Add 2 and 3.", messages, calls: [add], reason: "done" },
-        { turn: 1, user: "Again.", messages: [], calls: [], reason: "max-steps" },
+        { turn: 0, user: "Add 2 and 3.", messages, calls: [add], end: { reason: "done" } },
+        { turn: 1, user: "Again.", messages: [], calls: [], end: { reason: "max-steps" } },
       ],
-      steps: [{ step: "call", phase: "verify", attempts: [step], last: step }],
+      messages,
+      steps: [{ step: "call", phase: "verify", attempts: [{ finished: step }], last: { finished: step } }],
       tools: declared,
       unasked: [],
     });
@@ -86,10 +88,12 @@ describe("a trajectory", () => {
     trial.emit({ type: "agent.message", turn: 7, text: "of no turn" });
     trial.emit({ type: "turn.finished", turn: 0, reason: "done" });
     trial.emit({ type: "turn.finished", turn: 7, reason: "done" });
-    expect(trial.trajectory(task).turns).toEqual([
-      { turn: 0, user: "One.", messages: [trial.events[message - 1]], calls: [], reason: "done" },
+    const { turns } = trial.trajectory(task);
+    expect(turns).toMatchObject([
+      { turn: 0, user: "One.", messages: [trial.events[message - 1]], calls: [], end: { reason: "done" } },
       { turn: 1, user: "Two.", messages: [], calls: [] },
     ]);
+    expect(turns[1]).not.toHaveProperty("end");
   });
 
   it("has the tools of all pages of all servers, as declared", () => {
@@ -300,8 +304,8 @@ describe("calls", () => {
       ["call", false],
       ["next", false],
     ]);
-    expect(steps[0]?.attempts.map(({ seq }) => seq)).toEqual(seqs);
-    expect(steps[0]?.last.seq).toBe(seqs[1]);
+    expect(steps[0]?.attempts.map(({ finished }) => finished?.seq)).toEqual(seqs);
+    expect(steps[0]?.last.finished?.seq).toBe(seqs[1]);
   });
 });
 
@@ -383,7 +387,7 @@ describe("the call history", () => {
       { error: "never answered" },
       { error: neither },
       errorResult("no"),
-      { error: "never answered" },
+      { error: "not answered within 1 ms" },
     ]);
   });
 });
@@ -429,6 +433,6 @@ describe("the end of a turn", () => {
     ["begins, ends refused", "turn 1: the agent refused to go on"],
     ["begins, agent stop, ends cancelled", "turn 1: the turn was cancelled"],
   ])("%s", (names, oddity) => {
-    expect(turnEnds(turnEvents(names)).at(-1)?.oddity).toBe(oddity);
+    expect(readTrace(turnEvents(names)).turns.at(-1)?.end?.oddity).toBe(oddity);
   });
 });

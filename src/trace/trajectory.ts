@@ -1,22 +1,28 @@
+import { equalJson } from "../expect/json-difference.ts";
 import { resultProblem, resultText } from "../expect/tool-result.ts";
+import { readJsonText } from "../base/read-json.ts";
 import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
 import type { Fault } from "../model/server.ts";
 import type { Task } from "../model/task.ts";
 import type { Trial } from "../model/plan.ts";
 import type { EventOf, Phase, TraceEvent, TurnEnd } from "../model/event.ts";
 import type { Usage } from "../model/grade.ts";
+import { stepPaths } from "./step-path.ts";
+
+// The one reading of a trial: graders, the judge, reports and the dashboard decide nothing of this again. What the agent did is
+// in agent-acts.ts.
 
 type Message = EventOf<"mcp.message"> & { readonly message: JsonObject };
 type Id = string | number;
 
-/** A request that a client sent to a server, and what came of it. */
+/** A request of a client to a server, or of a server to a client, and what came of it; or a notification. */
 export interface Exchange {
   readonly request: Message;
   readonly params: JsonObject;
-  /** The agent sent it: it was sent in the agent's phase. */
+  /** The agent sent it: in its phase, or over a connection of its own. */
   readonly byAgent: boolean;
-  /** The step that sent it, with its attempt, or the turn in which it was sent. */
-  readonly place: { readonly step?: string; readonly attempt?: number; readonly turn?: number };
+  /** The attempt of a step that sent it, or the turn in which it was sent. */
+  readonly place: { readonly attempt?: StepAttempt; readonly turn?: number };
   /** For `tools/call`, what the newest list of the server says of the tool; absent: it was never listed. */
   readonly declared?: readonly ToolDeclaration[] | undefined;
   /** The first answer, even if the client had given up. */
@@ -26,6 +32,10 @@ export interface Exchange {
   readonly heldMs: number;
   readonly fault?: Fault["kind"];
   readonly httpStatus?: number;
+  /** The agent called a tool that it may not use, so the call was not passed on. */
+  readonly refused?: true;
+  /** Numbers of all events that belong to it. */
+  readonly seqs: readonly number[];
 }
 
 /** A tool as its server declared it in `tools/list`. */
@@ -80,35 +90,81 @@ export interface ToolCall {
   readonly httpStatus?: number | undefined;
 }
 
+/** What the agent asked for: a tool, a resource or a prompt. */
+export interface AgentRequest {
+  readonly type: "tool" | "resource" | "prompt";
+  /** What came of it; the URI of a resource and the name of a prompt stand in `tool`. */
+  readonly call: ToolCall;
+  /** Numbers of all events that belong to it. */
+  readonly seqs: readonly number[];
+}
+
 export interface TurnView {
   readonly turn: number;
   readonly user: string;
   readonly messages: readonly EventOf<"agent.message">[];
   readonly calls: readonly ToolCall[];
-  readonly reason?: TurnEnd;
+  /** Number and time of the event that began it. */
+  readonly seq: number;
+  readonly at: number;
+  /** Absent: it has not ended. */
+  readonly end?: EndedTurn;
 }
 
-/** A step with its last attempt. */
-export interface StepView {
+/** How a user turn ended, in view of what the model said last. */
+export interface EndedTurn {
+  /** Number and time of the event that ended it. */
+  readonly seq: number;
+  readonly at: number;
+  readonly reason: TurnEnd;
+  /** What is wrong with the end; absent: the agent had finished, with words. */
+  readonly oddity?: string;
+}
+
+/** A step with its attempts, as its events tell them. */
+export interface StepRun {
+  /** Its name in the trace. */
   readonly step: string;
   readonly phase: Phase;
-  /** The step that it belongs to; absent for a phase's own steps. */
-  readonly parent?: string;
-  readonly attempts: readonly EventOf<"step.finished">[];
-  readonly last: EventOf<"step.finished">;
+  readonly attempts: readonly StepAttempt[];
+  /** The last of its attempts. */
+  readonly last: StepAttempt;
+}
+
+/** One attempt of a step, with the steps that it ran. */
+export interface StepAttempt {
+  readonly started: EventOf<"step.started">;
+  /** Absent when the trial was cut off. */
+  readonly finished?: EventOf<"step.finished">;
+  /** The step, or one around it, was tried again afterwards. */
+  readonly superseded: boolean;
+  /** Numbers of the messages that it exchanged itself. */
+  readonly messages: readonly number[];
+  readonly children: readonly StepRun[];
 }
 
 /** What a trial's events say. */
 export interface TraceView {
+  readonly events: readonly TraceEvent[];
   readonly turns: readonly TurnView[];
+  /** What the agent said. */
+  readonly messages: readonly EventOf<"agent.message">[];
   readonly calls: readonly ToolCall[];
-  readonly steps: readonly StepView[];
+  /** In the order in which they were made, except for those that were sent to no server, which come last. */
+  readonly requests: readonly AgentRequest[];
+  /** The phases' own steps. */
+  readonly steps: readonly StepRun[];
+  /** How a step is called for a reader, see `stepPaths`. */
+  readonly pathOf: (step: string) => string;
   readonly tools: readonly ToolDeclaration[];
   /** Tools that one list has more than once. */
   readonly repeatedTools: readonly ToolDeclaration[];
   readonly usage?: Usage;
+  /** What clients sent to servers. */
   readonly exchanges: readonly Exchange[];
-  /** Answers that no request was waiting for. */
+  /** What servers sent to clients besides answers. */
+  readonly serverRequests: readonly Exchange[];
+  /** Answers of servers that no request was waiting for. */
   readonly unasked: readonly Message[];
   /** Number of the event with which the agent's phase began; absent when no agent took part. */
   readonly agentStarted?: number;
@@ -118,85 +174,39 @@ export interface TraceView {
 export interface Trajectory extends TraceView {
   readonly trial: Trial;
   readonly task: Task;
-  readonly events: readonly TraceEvent[];
 }
 
 /** Reads a trial's events into a trajectory. */
 export function buildTrajectory(trial: Trial, task: Task, events: readonly TraceEvent[]): Trajectory {
-  return { trial, task, events, ...readTrace(events) };
-}
-
-/** The tool calls of a trial. */
-export function toolCalls(events: readonly TraceEvent[]): readonly ToolCall[] {
-  return readTrace(events).calls;
-}
-
-/** The JSON-RPC requests of a trial, with their answers. */
-export function exchangesIn(events: readonly TraceEvent[]): readonly Exchange[] {
-  return readTrace(events).exchanges;
+  return { trial, task, ...readTrace(events) };
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+type OpenExchange = Omit<Mutable<Exchange>, "seqs"> & { readonly seqs: number[] };
 
-/** Joins JSON-RPC requests with their responses, so that calls are the same whatever agent made them. */
-function readTrace(events: readonly TraceEvent[]): TraceView {
-  const reader = new ToolLists();
-  const exchanges: Mutable<Exchange>[] = [];
-  const sent = new SentRequests();
-  const unasked: Message[] = [];
+/** Reads a trial's events, which must not change afterwards. */
+export function readTrace(events: readonly TraceEvent[]): TraceView {
+  const steps = new StepReader();
+  const turns = new TurnReader();
+  const messages = new ExchangeReader();
   const rejected: { readonly event: EventOf<"tool.rejected">; readonly place: Exchange["place"] }[] = [];
-  const turns: (Omit<Mutable<TurnView>, "calls"> & { messages: EventOf<"agent.message">[] })[] = [];
-  const attempts = new Map<string, EventOf<"step.finished">[]>();
-  const openSteps: EventOf<"step.started">[] = [];
+  const said: EventOf<"agent.message">[] = [];
   /** Tokens of an agent program, as we counted them and as it reported them; those of our own model calls. */
   const usages: { proxy?: Usage; agent?: Usage; model?: Usage } = {};
+  let paths: TraceView["pathOf"] | undefined;
   let agentStarted: number | undefined;
   let inAgentPhase = false;
-  let turn: number | undefined;
-  /** A program may still call when it has ended its turn. */
-  let lastTurn: number | undefined;
-
-  const turnOf = (number: number) => turns.findLast((candidate) => candidate.turn === number);
   const placeOf = (client?: string): Exchange["place"] => {
-    const step = client === undefined ? openSteps.at(-1) : undefined;
-    if (step !== undefined) return { step: step.step, attempt: step.attempt };
-    const at = turn ?? (client === undefined ? undefined : lastTurn);
-    return at === undefined ? {} : { turn: at };
-  };
-  const readRequest = (event: Message): void => {
-    const { message, server, client } = event;
-    const params = isJsonObject(message["params"]) ? message["params"] : {};
-    if (message["method"] === "notifications/cancelled" && isId(params["requestId"])) {
-      const open = sent.get(event, params["requestId"]);
-      if (open === undefined || open.answer !== undefined) return;
-      const { reason } = params;
-      open.cancelled ??= { at: event.at, reason: typeof reason === "string" ? reason : "" };
-    }
-    if (message["method"] === undefined) return;
-    const exchange: Mutable<Exchange> = {
-      request: event,
-      params,
-      byAgent: inAgentPhase,
-      place: placeOf(client),
-      declared: message["method"] === "tools/call" ? reader.declared(server, nameIn(params)) : undefined,
-      answer: undefined,
-      heldMs: 0,
-    };
-    exchanges.push(exchange);
-    if (isId(message["id"])) sent.set(event, message["id"], exchange);
-  };
-  const readResponse = (event: Message): void => {
-    const { id } = event.message;
-    const exchange = isId(id) ? sent.get(event, id) : undefined;
-    if (exchange === undefined || exchange.answer !== undefined) {
-      if (id !== undefined) unasked.push(event);
-      return;
-    }
-    exchange.answer = event;
-    if (exchange.request.message["method"] === "tools/list") reader.read(exchange, event);
+    const attempt = client === undefined ? steps.current : undefined;
+    if (attempt !== undefined) return { attempt };
+    // A program may still call when it has ended its turn.
+    const turn = turns.current ?? (client === undefined ? undefined : turns.last);
+    return turn === undefined ? {} : { turn };
   };
 
   for (const event of events) {
+    steps.read(event);
+    turns.read(event);
     switch (event.type) {
       case "phase.started":
       case "phase.finished":
@@ -204,49 +214,23 @@ function readTrace(events: readonly TraceEvent[]): TraceView {
         inAgentPhase = event.type === "phase.started";
         if (inAgentPhase) agentStarted ??= event.seq;
         break;
-      case "mcp.message":
-        if (!isMessage(event)) break;
-        if (event.direction === "client-to-server") readRequest(event);
-        else if (event.message["method"] === undefined) readResponse(event);
-        break;
-      case "http.response":
-        for (const id of event.requestIds) {
-          const exchange = sent.get(event, id);
-          if (exchange !== undefined) exchange.httpStatus = event.status;
-        }
-        break;
-      case "request.held":
-      case "fault.injected": {
-        const exchange = sent.get(event, event.id);
-        if (exchange === undefined) break;
-        if (event.type === "request.held") exchange.heldMs += event.heldMs;
-        else if (event.fault !== "delay") exchange.fault = event.fault;
-        else exchange.fault ??= event.fault;
+      case "mcp.message": {
+        const place = placeOf(event.client);
+        const byAgent = place.attempt === undefined && (inAgentPhase || place.turn !== undefined);
+        messages.readMessage(event, { place, byAgent });
         break;
       }
-      case "turn.started":
-        turn = lastTurn = event.turn;
-        turns.push({ turn, user: event.user, messages: [] });
+      case "http.response":
+      case "request.held":
+      case "tool.refused":
+      case "fault.injected":
+        messages.readNote(event);
         break;
       case "agent.message":
-        turnOf(event.turn)?.messages.push(event);
+        said.push(event);
         break;
-      case "turn.finished": {
-        const finished = turnOf(event.turn);
-        if (finished !== undefined) finished.reason = event.reason;
-        turn = undefined;
-        break;
-      }
       case "tool.rejected":
         rejected.push({ event, place: placeOf() });
-        break;
-      case "step.started":
-        openSteps.push(event);
-        break;
-      case "step.finished":
-        // Steps of a probe, before and after the trial, belong to other phases.
-        if (event.phase !== "probe") attempts.set(event.step, [...(attempts.get(event.step) ?? []), event]);
-        openSteps.pop();
         break;
       case "agent.usage":
         usages[event.source] = addUsage(usages[event.source], event.usage);
@@ -258,29 +242,49 @@ function readTrace(events: readonly TraceEvent[]): TraceView {
         break;
     }
   }
-  const lastAttempt = ({ step }: Exchange["place"]): number =>
-    step === undefined ? 0 : (attempts.get(step)?.at(-1)?.attempt ?? 0);
+  const { exchanges, serverRequests, unasked, lists } = messages;
   const calls: ToolCall[] = [];
+  const requests: AgentRequest[] = [];
   for (const exchange of exchanges) {
-    const { message } = exchange.request;
-    if (message["method"] !== "tools/call" || !isId(message["id"])) continue;
-    calls.push(callOf(exchange, lastAttempt(exchange.place)));
+    const { id, method } = exchange.request.message;
+    const type = requestTypes.get(method);
+    // What has no id gets no answer, but the server may do it.
+    const isCall = type === "tool" && isId(id);
+    if (type === undefined || !(isCall || exchange.byAgent)) continue;
+    const call = callOf(type, exchange);
+    if (isCall) calls.push(call);
+    if (exchange.byAgent) requests.push({ type, call, seqs: exchange.seqs });
   }
-  for (const { event, place } of rejected) calls.push(rejectedCall(event, place, lastAttempt(place)));
+  for (const { event, place } of rejected) {
+    const call = rejectedCall(event, place);
+    calls.push(call);
+    if (place.attempt === undefined) requests.push({ type: "tool", call, seqs: [event.seq] });
+  }
   calls.sort((a, b) => a.seq - b.seq);
   const reported = usages.proxy ?? usages.agent;
   return withoutUndefined({
-    turns: turns.map((view) => ({ ...view, calls: calls.filter((call) => call.turn === view.turn) })),
+    events,
+    turns: turns.turns.map((view) => ({ ...view, calls: calls.filter((call) => call.turn === view.turn) })),
+    messages: said,
     calls,
-    steps: [...attempts.values()].flatMap((all) => stepView(all)),
-    tools: reader.tools,
-    repeatedTools: reader.repeated(),
+    requests,
+    steps: steps.steps,
+    pathOf: (step: string) => (paths ??= stepPaths(events))(step),
+    tools: lists.tools,
+    repeatedTools: lists.repeated(),
     usage: reported === undefined ? usages.model : addUsage(usages.model, reported),
     exchanges,
+    serverRequests,
     unasked,
     agentStarted,
   });
 }
+
+const requestTypes: ReadonlyMap<Json | undefined, AgentRequest["type"]> = new Map([
+  ["tools/call", "tool"],
+  ["resources/read", "resource"],
+  ["prompts/get", "prompt"],
+]);
 
 function isMessage(event: EventOf<"mcp.message">): event is Message {
   return isJsonObject(event.message);
@@ -290,8 +294,13 @@ function isId(id: Json | undefined): id is Id {
   return typeof id === "string" || typeof id === "number";
 }
 
+function textIn(object: JsonObject, key: string): string {
+  const text = object[key];
+  return typeof text === "string" ? text : "";
+}
+
 function nameIn(object: JsonObject): string {
-  return typeof object["name"] === "string" ? object["name"] : "";
+  return textIn(object, "name");
 }
 
 interface Connection {
@@ -300,14 +309,14 @@ interface Connection {
 }
 
 /** The newest request of each id; each connection has ids of its own. */
-class SentRequests {
-  readonly #byConnection = new Map<string, Map<Id, Mutable<Exchange>>>();
+class OpenRequests {
+  readonly #byConnection = new Map<string, Map<Id, OpenExchange>>();
 
-  get(on: Connection, id: Id): Mutable<Exchange> | undefined {
+  get(on: Connection, id: Id): OpenExchange | undefined {
     return this.#byConnection.get(nameOf(on))?.get(id);
   }
 
-  set(on: Connection, id: Id, exchange: Mutable<Exchange>): void {
+  set(on: Connection, id: Id, exchange: OpenExchange): void {
     const known = this.#byConnection.get(nameOf(on));
     if (known === undefined) this.#byConnection.set(nameOf(on), new Map([[id, exchange]]));
     else known.set(id, exchange);
@@ -318,11 +327,214 @@ function nameOf({ server, client }: Connection): string {
   return client === undefined ? server : `${server}\n${client}`;
 }
 
-function stepView(attempts: readonly EventOf<"step.finished">[]): StepView[] {
-  const last = attempts.at(-1);
-  if (last === undefined) return [];
-  const { step, phase, parent } = last;
-  return [withoutUndefined({ step, phase, parent, attempts, last })];
+/** Joins JSON-RPC requests with their responses, so that calls are the same whatever agent made them. */
+class ExchangeReader {
+  readonly exchanges: OpenExchange[] = [];
+  readonly serverRequests: OpenExchange[] = [];
+  readonly unasked: Message[] = [];
+  readonly lists = new ToolLists();
+  readonly #ofClients = new OpenRequests();
+  readonly #ofServers = new OpenRequests();
+
+  readMessage(event: EventOf<"mcp.message">, where: Pick<Exchange, "place" | "byAgent">): void {
+    if (!isMessage(event)) return;
+    const isOfClient = event.direction === "client-to-server";
+    if (event.message["method"] === undefined)
+      this.#readAnswer(event, isOfClient ? this.#ofServers : this.#ofClients);
+    else if (isOfClient) this.#readRequest(event, where, this.exchanges, this.#ofClients);
+    else this.#readRequest(event, where, this.serverRequests, this.#ofServers);
+  }
+
+  #readRequest(
+    request: Message,
+    where: Pick<Exchange, "place" | "byAgent">,
+    list: OpenExchange[],
+    open: OpenRequests,
+  ): void {
+    const { server, message, seq } = request;
+    const { id, method } = message;
+    const params = isJsonObject(message["params"]) ? message["params"] : {};
+    const declared = method === "tools/call" ? this.lists.declared(server, nameIn(params)) : undefined;
+    const exchange: OpenExchange = {
+      request,
+      params,
+      ...where,
+      declared,
+      answer: undefined,
+      heldMs: 0,
+      seqs: [seq],
+    };
+    if (method === "notifications/cancelled" && isId(params["requestId"]))
+      cancel(open.get(request, params["requestId"]), request, params["reason"]);
+    list.push(exchange);
+    if (isId(id)) open.set(request, id, exchange);
+  }
+
+  #readAnswer(event: Message, open: OpenRequests): void {
+    const { id } = event.message;
+    const exchange = isId(id) ? open.get(event, id) : undefined;
+    if (exchange !== undefined && exchange.answer === undefined) {
+      exchange.answer = event;
+      exchange.seqs.push(event.seq);
+      if (exchange.request.message["method"] === "tools/list") this.lists.read(exchange, event);
+    } else if (id !== undefined && event.direction === "server-to-client") this.unasked.push(event);
+  }
+
+  /** Reads what is recorded about requests besides their messages. */
+  readNote(event: EventOf<"http.response" | "request.held" | "tool.refused" | "fault.injected">): void {
+    for (const id of event.type === "http.response" ? event.requestIds : [event.id]) {
+      const exchange = this.#ofClients.get(event, id);
+      if (exchange === undefined) continue;
+      exchange.seqs.push(event.seq);
+      if (event.type === "http.response") exchange.httpStatus = event.status;
+      else if (event.type === "request.held") exchange.heldMs += event.heldMs;
+      else if (event.type === "tool.refused") exchange.refused = true;
+      else if (event.fault !== "delay") exchange.fault = event.fault;
+      else exchange.fault ??= event.fault;
+    }
+  }
+}
+
+function cancel(exchange: OpenExchange | undefined, { at, seq }: Message, reason: Json | undefined): void {
+  if (exchange === undefined || exchange.answer !== undefined) return;
+  exchange.cancelled ??= { at, reason: typeof reason === "string" ? reason : "" };
+  exchange.seqs.push(seq);
+}
+
+interface OpenAttempt extends StepAttempt {
+  finished?: EventOf<"step.finished">;
+  superseded: boolean;
+  readonly messages: number[];
+  readonly children: OpenRun[];
+}
+
+interface OpenRun extends StepRun {
+  readonly attempts: OpenAttempt[];
+  last: OpenAttempt;
+}
+
+/** Joins the events of steps: the phases' own steps in order, each with its attempts, and those with what they ran. */
+class StepReader {
+  readonly #steps: OpenRun[] = [];
+  readonly #open: OpenAttempt[] = [];
+
+  get steps(): readonly StepRun[] {
+    return this.#steps;
+  }
+
+  /** The attempt that is under way. */
+  get current(): StepAttempt | undefined {
+    return this.#open.at(-1);
+  }
+
+  /** Reads the next event of the trial. */
+  read(event: TraceEvent): void {
+    if (event.type === "mcp.message") this.#open.at(-1)?.messages.push(event.seq);
+    if (event.type === "step.started") {
+      const attempt: OpenAttempt = { started: event, superseded: false, messages: [], children: [] };
+      addAttempt(this.#open.at(-1)?.children ?? this.#steps, attempt);
+      this.#open.push(attempt);
+    }
+    if (event.type === "step.finished") {
+      const attempt = this.#open.pop();
+      if (attempt !== undefined) attempt.finished = event;
+    }
+  }
+}
+
+function addAttempt(runs: OpenRun[], attempt: OpenAttempt): void {
+  const { step, attempt: number, phase } = attempt.started;
+  const run = runs.at(-1);
+  if (run?.step === step && run.phase === phase && number > 1) {
+    supersede(run);
+    run.attempts.push(attempt);
+    run.last = attempt;
+  } else runs.push({ step, phase, attempts: [attempt], last: attempt });
+}
+
+function supersede({ last }: OpenRun): void {
+  last.superseded = true;
+  last.children.forEach(supersede);
+}
+
+/** Steps with those inside their last attempts, each before those inside it. */
+export function withInner(steps: readonly StepRun[]): readonly StepRun[] {
+  return steps.flatMap((run) => [run, ...withInner(run.last.children)]);
+}
+
+/** Joins the events of turns. */
+class TurnReader {
+  readonly turns: (Omit<Mutable<TurnView>, "calls"> & { readonly messages: EventOf<"agent.message">[] })[] =
+    [];
+  /** The number of the turn that is played, and of the one that began last. */
+  current: number | undefined;
+  last: number | undefined;
+  /** What the agent's model did in the turn. */
+  #calls = 0;
+  #finish = "";
+  #spoke = false;
+
+  read(event: TraceEvent): void {
+    switch (event.type) {
+      case "turn.started": {
+        const { turn, user, seq, at } = event;
+        this.current = this.last = turn;
+        this.turns.push({ turn, user, messages: [], seq, at });
+        this.#calls = 0;
+        break;
+      }
+      case "agent.message":
+        this.#of(event.turn)?.messages.push(event);
+        this.#spoke = true;
+        break;
+      case "model.called":
+        if (event.purpose !== "agent") break;
+        this.#calls += 1;
+        this.#finish = event.finishReason;
+        this.#spoke = false;
+        break;
+      case "turn.finished": {
+        const { turn, seq, at, reason } = event;
+        const oddity = oddityOf(reason, { calls: this.#calls, finish: this.#finish, spoke: this.#spoke });
+        const ended = this.#of(turn);
+        if (ended !== undefined)
+          ended.end = withoutUndefined({ seq, at, reason, oddity: oddity && `turn ${turn + 1}: ${oddity}` });
+        this.current = undefined;
+        break;
+      }
+      default:
+        break;
+    }
+  }
+
+  #of(turn: number): (typeof this.turns)[number] | undefined {
+    return this.turns.findLast((view) => view.turn === turn);
+  }
+}
+
+/** Without model calls the agent is a program, which reports the reason itself. */
+function oddityOf(
+  reason: TurnEnd,
+  { calls, finish, spoke }: { readonly calls: number; readonly finish: string; readonly spoke: boolean },
+): string | undefined {
+  switch (reason) {
+    case "max-steps":
+      if (calls === 0) return "the agent had no model calls left";
+      return `the model still wanted to call tools after ${calls === 1 ? "a model call" : `${calls} model calls`}, the most that maxSteps allows`;
+    case "max-tokens":
+      if (calls === 0) return "the agent's model reached its output limit";
+      return "the model's last answer was cut off at its output limit";
+    case "refused":
+      return calls === 0 ? "the agent refused to go on" : "the model or its provider refused to answer";
+    case "cancelled":
+      return "the turn was cancelled";
+    case "done":
+      if (calls === 0) return undefined;
+      if (!spoke) return "the model's last answer was empty";
+      return finish === "stop" || finish === "tool-calls"
+        ? undefined
+        : `the model's last answer ended for an unknown reason: ${JSON.stringify(finish)}`;
+  }
 }
 
 /** The tools that servers list. */
@@ -365,28 +577,54 @@ class ToolLists {
   }
 }
 
-/** `lastAttempt` is the number of the last attempt of its step that ended. */
-function callOf(exchange: Exchange, lastAttempt: number): ToolCall {
-  const { request, params, declared, cancelled, heldMs, fault, httpStatus } = exchange;
-  const { attempt = lastAttempt, turn, step } = exchange.place;
-  const answer = cancelled === undefined ? exchange.answer : undefined;
-  const waited = Math.round((cancelled?.at ?? 0) - request.at - heldMs);
-  const unanswered = cancelled === undefined ? "never answered" : `not answered within ${waited} ms`;
-  const { result, error }: Outcome =
-    answer === undefined
-      ? {
-          error: withoutUndefined({ kind: "no-response", message: unanswered, cancelled: cancelled?.reason }),
-        }
-      : outcomeOf(answer);
+/** What came of a request: its result, or why there is none. */
+export interface Outcome {
+  readonly result?: JsonObject | undefined;
+  readonly error?: CallError | undefined;
+}
+
+/** What came of a request. An answer after its client gave up does not count. */
+export function outcomeOf({ request, answer, cancelled, heldMs }: Exchange): Outcome {
+  if (cancelled !== undefined) {
+    const message = `not answered within ${Math.round(cancelled.at - request.at - heldMs)} ms`;
+    return { error: { kind: "no-response", message, cancelled: cancelled.reason } };
+  }
+  if (answer === undefined) return noResponse("never answered");
+  const { result, error } = answer.message;
+  if (answer.malformed !== undefined) return noResponse(`the answer is malformed: ${answer.malformed}`);
+  if (isJsonObject(result)) return { result };
+  if (!isJsonObject(error)) return noResponse("the response has neither a result object nor an error");
+  return { error: protocolError(error) };
+}
+
+/** Reads a JSON-RPC error. */
+export function protocolError(error: JsonObject): CallError {
+  const { code, message } = error;
+  const text = typeof message === "string" ? message || wordless : JSON.stringify(error);
+  return typeof code === "number"
+    ? { kind: "protocol", message: `${text} (code ${code})`, code }
+    : { kind: "protocol", message: text };
+}
+
+const wordless = "it failed without a message";
+
+function noResponse(message: string): Outcome {
+  return { error: { kind: "no-response", message } };
+}
+
+function callOf(type: AgentRequest["type"], exchange: Exchange): ToolCall {
+  const { request, params, place, declared, heldMs, fault, httpStatus } = exchange;
+  const { result, error } = outcomeOf(exchange);
+  const answer = exchange.cancelled === undefined ? exchange.answer : undefined;
   return {
     server: request.server,
-    tool: nameIn(params),
+    tool: type === "resource" ? textIn(params, "uri") : nameIn(params),
     args: params["arguments"] ?? {},
     declared,
     client: request.client,
-    turn,
-    step,
-    superseded: attempt < lastAttempt,
+    turn: place.turn,
+    step: place.attempt?.started.step,
+    superseded: place.attempt?.superseded ?? false,
     seq: request.seq,
     at: request.at,
     fault,
@@ -401,36 +639,54 @@ function callOf(exchange: Exchange, lastAttempt: number): ToolCall {
 /** A call that was not sent to a server. */
 function rejectedCall(
   { tool, args, seq, at, reason, server, known }: EventOf<"tool.rejected">,
-  { attempt = 0, turn, step }: Exchange["place"],
-  lastAttempt: number,
+  { attempt, turn }: Exchange["place"],
 ): ToolCall {
-  const error: CallError = {
-    kind: "rejected",
-    message: reason,
-    ...(known === true ? { known: withoutUndefined({ server }) } : {}),
+  const error: CallError = { kind: "rejected", message: reason };
+  return {
+    server: null,
+    tool,
+    args,
+    turn,
+    step: attempt?.started.step,
+    superseded: attempt?.superseded ?? false,
+    seq,
+    at,
+    error: known === true ? { ...error, known: withoutUndefined({ server }) } : error,
   };
-  return { server: null, tool, args, turn, step, superseded: attempt < lastAttempt, seq, at, error };
 }
 
-interface Outcome {
-  readonly result?: JsonObject;
-  readonly error?: CallError;
+/** Whether a call has no result, or one that says that it failed. */
+export function hasFailed({ error, result }: Outcome): boolean {
+  return error !== undefined || result?.["isError"] === true;
 }
 
-function noResponse(message: string): Outcome {
-  return { error: { kind: "no-response", message } };
+/** Whether a text is JSON with the same value. */
+export function saysSame(text: string, value: Json): boolean {
+  const read = readJsonText(text).value;
+  return read !== undefined && equalJson(read, value);
 }
 
-/** The result of an answer, or why it has none. */
-function outcomeOf({ malformed, message: { result, error } }: Message): Outcome {
-  if (malformed !== undefined) return noResponse(`the answer is malformed: ${malformed}`);
-  if (isJsonObject(result)) return { result };
-  if (!isJsonObject(error)) return noResponse("the response has neither a result object nor an error");
-  const { code, message } = error;
-  const text = typeof message === "string" ? message : JSON.stringify(error);
-  return typeof code === "number"
-    ? { error: { kind: "protocol", message: `${text} (code ${code})`, code } }
-    : { error: { kind: "protocol", message: text } };
+/** Whether a fault was injected that takes the answer away, as all but a delay do, so that nothing is known of the call. */
+export function lostToFault({ fault }: Pick<ToolCall, "fault">): boolean {
+  return fault !== undefined && fault !== "delay";
+}
+
+/** Why a request gave its client nothing to use, in the server's words where there are some; undefined: it succeeded. */
+export function failureOf({
+  type,
+  call: { error, result },
+}: Pick<AgentRequest, "type" | "call">): string | undefined {
+  if (error !== undefined) return error.message;
+  if (result === undefined) return undefined;
+  if (result["isError"] !== undefined && result["isError"] !== false) return resultText(result) || wordless;
+  const problem = resultProblem(type, result);
+  return problem === undefined ? undefined : `the answer is unusable: ${problem}`;
+}
+
+/** The call of a turn that was answered last. Calls may overlap, so it need not be the last one asked for. */
+export function lastAnswered({ calls }: TurnView): ToolCall | undefined {
+  const answered = calls.filter((call) => call.result !== undefined);
+  return answered.toSorted((a, b) => (a.responseSeq ?? 0) - (b.responseSeq ?? 0)).at(-1);
 }
 
 function sum(a: number | undefined, b: number | undefined): number | undefined {
@@ -450,33 +706,6 @@ export function addUsage(left: Usage | undefined, right: Usage): Usage {
   });
 }
 
-/** Something that the agent asked a server for. */
-export interface AgentCall {
-  readonly type: "tool" | "resource" | "prompt";
-  readonly server: string;
-  /** Name of the tool or prompt, or URI of the resource. */
-  readonly name: string;
-  /** Arguments; an empty object when there are none. */
-  readonly args: Json;
-  /** Of a tool, what the newest list of the server says of it; absent: it was never listed. */
-  readonly declared?: ToolDeclaration | undefined;
-  /** Number and time of the request's event. */
-  readonly seq: number;
-  readonly at: number;
-  /** What came back before the agent gave up; absent: nothing. */
-  readonly answer?: Message | undefined;
-  /** The text of the failure, or that there is no answer; absent: it succeeded. */
-  readonly failure?: string | undefined;
-  /** A fault was injected that takes the answer away. */
-  readonly faulted?: true | undefined;
-}
-
-const callTypes: ReadonlyMap<Json | undefined, AgentCall["type"]> = new Map([
-  ["tools/call", "tool"],
-  ["resources/read", "resource"],
-  ["prompts/get", "prompt"],
-]);
-
 /** A function that computes its value once for each object; the object must not change afterwards. */
 export function perObject<K extends object, V>(compute: (of: K) => V): (of: K) => V {
   const known = new WeakMap<K, { readonly value: V }>();
@@ -488,142 +717,4 @@ export function perObject<K extends object, V>(compute: (of: K) => V): (of: K) =
     }
     return entry.value;
   };
-}
-
-/** What the agent asked of servers, in the order of the requests; calls of steps are left out. */
-export function agentCalls({ exchanges }: Pick<TraceView, "exchanges">): readonly AgentCall[] {
-  return callsOf(exchanges);
-}
-
-const callsOf = perObject((exchanges: readonly Exchange[]): readonly AgentCall[] => {
-  const calls: AgentCall[] = [];
-  for (const { request, params, byAgent, declared, answer, cancelled, fault } of exchanges) {
-    const type = callTypes.get(request.message["method"]);
-    if (!byAgent || type === undefined) continue;
-    const { server, seq, at } = request;
-    const name = params[type === "resource" ? "uri" : "name"];
-    const given = cancelled === undefined ? answer : undefined;
-    calls.push({
-      type,
-      server,
-      name: typeof name === "string" ? name : "",
-      args: params["arguments"] ?? {},
-      declared: declared?.[0],
-      seq,
-      at,
-      answer: given,
-      failure: given === undefined ? "there was no answer" : failureOf(type, given),
-      faulted: fault !== undefined && fault !== "delay" ? true : undefined,
-    });
-  }
-  return calls;
-});
-
-function failureOf(type: AgentCall["type"], answer: Message): string | undefined {
-  const { result, error } = outcomeOf(answer);
-  const wordless = "it failed without a message";
-  if (result === undefined) {
-    if (answer.malformed !== undefined) return error?.message;
-    const told = isJsonObject(answer.message["error"]) ? answer.message["error"]["message"] : "";
-    return typeof told === "string" && told !== "" ? told : wordless;
-  }
-  if (result["isError"] !== undefined && result["isError"] !== false) return resultText(result) || wordless;
-  const problem = resultProblem(type, result);
-  return problem === undefined ? undefined : `the answer is unusable: ${problem}`;
-}
-
-/** `result` is `{error: message}` when there was none; `timestamp` is ISO 8601. */
-type PastCall = { readonly serverName: string; readonly result: Json; readonly timestamp: string };
-
-/** What the agent asked of servers, in the order of the requests. */
-export interface CallHistory {
-  readonly toolCalls: readonly (PastCall & { readonly toolName: string; readonly arguments: Json })[];
-  readonly resourceReads: readonly (PastCall & { readonly uri: string })[];
-  readonly promptGets: readonly (PastCall & { readonly promptName: string; readonly arguments: Json })[];
-}
-
-/** Reads from a trial's events what its agent called. */
-export function callHistory(events: readonly TraceEvent[]): CallHistory {
-  const calls = agentCalls(readTrace(events)).map(({ type, server, name, args, answer, at }) => {
-    const { result, error } = answer === undefined ? {} : outcomeOf(answer);
-    const timestamp = new Date(at).toISOString();
-    const past = {
-      serverName: server,
-      result: result ?? { error: error?.message ?? "never answered" },
-      timestamp,
-    };
-    return { type, name, args, past };
-  });
-  const ofType = (type: AgentCall["type"]) => calls.filter((call) => call.type === type);
-  return {
-    toolCalls: ofType("tool").map(({ name, args, past }) => ({ ...past, toolName: name, arguments: args })),
-    resourceReads: ofType("resource").map(({ name, past }) => ({ ...past, uri: name })),
-    promptGets: ofType("prompt").map(({ name, args, past }) => ({
-      ...past,
-      promptName: name,
-      arguments: args,
-    })),
-  };
-}
-
-/** The call of a turn that was answered last. Calls may overlap, so it need not be the last one asked for. */
-export function lastAnswered({ calls }: TurnView): ToolCall | undefined {
-  const answered = calls.filter((call) => call.result !== undefined);
-  return answered.toSorted((a, b) => (a.responseSeq ?? 0) - (b.responseSeq ?? 0)).at(-1);
-}
-
-/** How a user turn ended, in view of what the model said last. */
-export interface EndedTurn {
-  /** Number of the event that ended it. */
-  readonly seq: number;
-  readonly reason: TurnEnd;
-  /** What is wrong with the end; absent: the agent had finished, with words. */
-  readonly oddity?: string;
-}
-
-/** The ends of all turns that have one. */
-export function turnEnds(events: readonly TraceEvent[]): readonly EndedTurn[] {
-  const ends: EndedTurn[] = [];
-  let calls = 0;
-  let finish = "";
-  let spoke = false;
-  for (const event of events) {
-    if (event.type === "turn.started") calls = 0;
-    if (event.type === "agent.message") spoke = true;
-    if (event.type === "model.called" && event.purpose === "agent") {
-      calls += 1;
-      finish = event.finishReason;
-      spoke = false;
-    }
-    if (event.type !== "turn.finished") continue;
-    const { turn, seq, reason } = event;
-    const oddity = oddityOf(reason, { calls, finish, spoke });
-    ends.push({ seq, reason, ...(oddity === undefined ? {} : { oddity: `turn ${turn + 1}: ${oddity}` }) });
-  }
-  return ends;
-}
-
-/** Without model calls the agent is a program, which reports the reason itself. */
-function oddityOf(
-  reason: TurnEnd,
-  { calls, finish, spoke }: { readonly calls: number; readonly finish: string; readonly spoke: boolean },
-): string | undefined {
-  switch (reason) {
-    case "max-steps":
-      if (calls === 0) return "the agent had no model calls left";
-      return `the model still wanted to call tools after ${calls === 1 ? "a model call" : `${calls} model calls`}, the most that maxSteps allows`;
-    case "max-tokens":
-      if (calls === 0) return "the agent's model reached its output limit";
-      return "the model's last answer was cut off at its output limit";
-    case "refused":
-      return calls === 0 ? "the agent refused to go on" : "the model or its provider refused to answer";
-    case "cancelled":
-      return "the turn was cancelled";
-    case "done":
-      if (calls === 0) return undefined;
-      if (!spoke) return "the model's last answer was empty";
-      return finish === "stop" || finish === "tool-calls"
-        ? undefined
-        : `the model's last answer ended for an unknown reason: ${JSON.stringify(finish)}`;
-  }
 }

@@ -300,8 +300,10 @@ it.each([
 
 it("names a tool that a server lists twice, and tools that are called without being listed", () => {
   const trial = new TrialEvents().server("calc", [{ name: "add" }, { name: "add" }]);
-  trial.call("sub", {}, textResult("1"));
-  trial.call("mul", {}, errorResult("no such tool"));
+  trial.turn("Do it.", () => {
+    trial.call("sub", {}, textResult("1"));
+    trial.call("mul", {}, errorResult("no such tool"));
+  });
   expect(trial.warnings()).toEqual([
     'server "calc" lists the tool "add" more than once, so it is not clear which of them is called',
     "the agent called tools that their server does not list, and was answered: calc.sub",
@@ -452,10 +454,10 @@ describe("warnings of a solution", () => {
     expect(solutionWarnings("oracle")).toEqual([
       "solution: files.writ_file failed: MCP error -32602: Tool writ_file not found",
       "solution: files.wordless failed: it failed without a message",
-      "solution: files.read_file failed: no such file",
+      "solution: files.read_file failed: no such file (code -32000)",
       "solution: lost failed: no server offers it",
-      "solution: x:y of files failed: unknown",
-      "solution: files.slow failed: there was no answer",
+      "solution: x:y of files failed: unknown (code -32002)",
+      "solution: files.slow failed: never answered",
     ]);
     expect(solutionWarnings("model")).toEqual([]);
   });

@@ -6,15 +6,22 @@ import type { Task } from "../model/task.ts";
 import { type Step, walkSteps } from "../model/step.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../base/visible-text.ts";
-import { type EventOf, eventsOf, stepPaths, type StepRun, stepRuns } from "../model/event.ts";
-import { matchAgentTools } from "./tool-events.ts";
-import { agentCalls, lastAnswered, type ToolDeclaration, type Trajectory, turnEnds } from "./trajectory.ts";
+import { type EventOf, eventsOf } from "../model/event.ts";
+import { agentActs, isUnrecorded, serverIn } from "./agent-acts.ts";
+import {
+  hasFailed,
+  lastAnswered,
+  type StepRun,
+  type ToolDeclaration,
+  type Trajectory,
+  withInner,
+} from "./trajectory.ts";
 import type { ExpectedState } from "../model/fields.ts";
 import { errorCodes } from "../model/error-codes.ts";
 
 /** What deserves a look but changes no verdict. */
 export function warningsOf(trajectory: Trajectory): string[] {
-  const { events, repeatedTools } = trajectory;
+  const { events, turns, repeatedTools } = trajectory;
   // A large run has many trials without servers, tools or steps; looking for them would be most of their cost.
   const hasServers = events.some((event) => "server" in event);
   const hasTools = hasServers || events.some(({ type }) => type === "agent.tool");
@@ -23,7 +30,7 @@ export function warningsOf(trajectory: Trajectory): string[] {
   return [
     ...(hasServers ? [...messageWarnings(trajectory), ...serverEndWarnings(trajectory)] : []),
     // Turns that ended otherwise fail.
-    ...turnEnds(events).flatMap(({ reason, oddity = [] }) => (reason === "done" ? oddity : [])),
+    ...turns.flatMap(({ end }) => (end?.reason === "done" ? (end.oddity ?? []) : [])),
     ...solutionWarnings(trajectory),
     ...(hasSteps ? stepWarnings(trajectory) : []),
     ...repeatedTools.map(
@@ -152,22 +159,12 @@ function serverEndWarnings({ events, exchanges }: Trajectory): string[] {
 function solutionWarnings(trajectory: Trajectory): string[] {
   const { events } = trajectory;
   if (!eventsOf(events, "agent.started").some(({ kind }) => kind === "oracle")) return [];
-  const failed = agentCalls(trajectory).flatMap(({ seq, server, name, type, failure }) =>
-    failure === undefined
-      ? []
-      : { seq, name: type === "resource" ? `${name} of ${server}` : `${server}.${name}`, why: failure },
-  );
-  const rejected = eventsOf(events, "tool.rejected").map(({ seq, tool, reason }) => ({
-    seq,
-    name: tool,
-    why: reason,
-  }));
-  const reported = [...failed, ...rejected]
-    .toSorted((a, b) => a.seq - b.seq)
-    .map(({ name, why }) => {
-      const line = why.trim().replaceAll(/\s*\n\s*/g, " ");
-      return `solution: ${name} failed: ${shortened(line, 300)}`;
-    });
+  const reported = agentActs(trajectory).flatMap(({ type, server, target, failure }) => {
+    if (failure === undefined) return [];
+    const ofServer = type === "resource" ? `${target} of ${server}` : `${server}.${target}`;
+    const line = failure.trim().replaceAll(/\s*\n\s*/g, " ");
+    return [`solution: ${server === undefined ? target : ofServer} failed: ${shortened(line, 300)}`];
+  });
   return unique(firstOf(reported, (rest) => `solution: ${rest} more calls failed`));
 }
 
@@ -177,21 +174,19 @@ type Finished = EventOf<"step.finished">;
  * Steps that failed without changing a verdict, in a cleanup or with `continueOnError`; verify steps that were skipped, or
  * passed in doubt; and tool tests that passed late: steps of tasks poll, a tool test should pass at once.
  */
-function stepWarnings({ task, events }: Trajectory): string[] {
-  const pathOf = stepPaths(events);
-  const runs = stepRuns(events);
-  const ignored = runs.flatMap(ignoredFailures).map(({ step, outcome, checks, error, phase }) => {
+function stepWarnings({ task, events, steps, pathOf }: Trajectory): string[] {
+  const ignored = steps.flatMap(ignoredFailures).map(({ step, outcome, checks, error, phase }) => {
     const what = outcome === "failed" ? "failed" : outcome === "timeout" ? "took too long" : "could not act";
     const failed = checks.filter((check) => !check.passed);
     const why = error?.message ?? failed.map((check) => `${check.name}: ${check.message}`).join("; ");
     const note = phase === "cleanup" ? "" : ", which changes no verdict";
     return `${phase} step "${pathOf(step)}" ${what}${note}${why === "" ? "" : `: ${why}`}`;
   });
-  const skipped = runs
+  const skipped = steps
     .flatMap(skippedIn)
     .map(({ step }) => `verify step "${pathOf(step)}" was skipped: its if does not hold`);
   const doubts = new Map(
-    runs
+    steps
       .flatMap(doubtsIn)
       .map(({ step, doubt }) => [doubt, `verify step "${pathOf(step)}" passed, but ${doubt}`]),
   );
@@ -207,25 +202,24 @@ function stepWarnings({ task, events }: Trajectory): string[] {
 }
 
 /** The innermost steps whose failure is ignored; the steps around them failed because of them. */
-function ignoredFailures({ attempts }: StepRun): readonly Finished[] {
-  const { finished, children = [] } = attempts.at(-1) ?? {};
+function ignoredFailures({ last: { finished, children } }: StepRun): readonly Finished[] {
   const inner = children.flatMap(ignoredFailures);
   const isIgnored = finished?.ignored === true && finished.phase !== "probe";
   return inner.length === 0 && isIgnored ? [finished] : inner;
 }
 
 /** Items of a list and alternatives are selected by conditions, so only steps in sequences are of interest. */
-function skippedIn({ attempts }: StepRun): readonly Finished[] {
-  const { started, finished, children = [] } = attempts.at(-1) ?? {};
+function skippedIn({ last: { started, finished, children } }: StepRun): readonly Finished[] {
   if (finished?.phase !== "verify") return [];
   if (finished.outcome === "skipped") return [finished];
-  const isSequence = started?.stepType === "group" || started?.stepType === "allOf";
+  const isSequence = started.stepType === "group" || started.stepType === "allOf";
   return isSequence ? children.flatMap(skippedIn) : [];
 }
 
 /** The doubts of the steps inside a step are more precise and come last. */
-function doubtsIn({ attempts }: StepRun): readonly { readonly step: string; readonly doubt: string }[] {
-  const { finished, children = [] } = attempts.at(-1) ?? {};
+function doubtsIn({
+  last: { finished, children },
+}: StepRun): readonly { readonly step: string; readonly doubt: string }[] {
   if (finished?.phase !== "verify" || finished.outcome !== "passed") return [];
   const own = finished.checks.flatMap(({ passed, doubt }) =>
     passed && doubt !== undefined ? [{ step: finished.step, doubt }] : [],
@@ -235,7 +229,7 @@ function doubtsIn({ attempts }: StepRun): readonly { readonly step: string; read
 
 /** A call of a step that has no expectations may have an empty result, which shows little. */
 function emptyAnswers({ calls, steps }: Trajectory): string[] {
-  const verified = new Set(steps.flatMap(({ step, phase }) => (phase === "verify" ? [step] : [])));
+  const verified = new Set(withInner(steps).flatMap(({ step, phase }) => (phase === "verify" ? [step] : [])));
   return calls.flatMap(({ step = "", superseded, result, tool }) => {
     if (!verified.has(step) || superseded || result === undefined) return [];
     const { content, structuredContent = null } = result;
@@ -249,29 +243,25 @@ function emptyAnswers({ calls, steps }: Trajectory): string[] {
 
 /** Differences between an agent's own log and the gateway's record, which counts, and calls of tools that are not listed. */
 function agentLogWarnings(trajectory: Trajectory): string[] {
-  const { calls, unrecorded, others } = matchAgentTools(trajectory);
-  const done = unrecorded.filter(({ status }) => status === "completed");
-  const reports = calls.some(({ report }) => report !== undefined) || unrecorded.length + others.length > 0;
-  const unreported = reports ? calls.filter(({ report }) => report === undefined) : [];
-  const unlisted = trajectory.calls.filter(
-    ({ step, server, declared, result }) =>
-      step === undefined &&
-      server !== null &&
-      declared === undefined &&
-      result !== undefined &&
-      result["isError"] !== true,
+  const acts = agentActs(trajectory).filter(({ type }) => type === "tool");
+  const done = acts.filter((act) => isUnrecorded(act) && act.report?.status === "completed");
+  const keepsLog = acts.some(({ report }) => report !== undefined);
+  const unreported = keepsLog ? acts.filter(({ report }) => report === undefined) : [];
+  const unlisted = acts.filter(
+    ({ server, declared, call }) =>
+      server !== undefined && declared === undefined && call !== undefined && !hasFailed(call),
   );
   return [
     ...counted(
-      done.map(({ source, tool }) => `${source.slice("mcp:".length)}.${tool ?? "?"}`),
+      done.map((act) => `${serverIn(act)}.${act.report?.tool ?? "?"}`),
       (names) => `the agent reports calls that never reached the gateway: ${names}; only the record counts`,
     ),
     ...counted(
-      unreported.map(({ call }) => `${call.server ?? "?"}.${call.tool}`),
+      unreported.map(({ server, target }) => `${server ?? "?"}.${target}`),
       (names) => `the agent's own log lacks calls that the gateway recorded: ${names}`,
     ),
     ...counted(
-      unlisted.map(({ server, tool }) => `${server ?? "?"}.${tool}`),
+      unlisted.map(({ server, target }) => `${server}.${target}`),
       (names) => `the agent called tools that their server does not list, and was answered: ${names}`,
     ),
   ];
@@ -452,8 +442,7 @@ function unknownArguments({ task, calls }: Trajectory): string[] {
   if (task.form === "check") return [];
   const unknown = calls.flatMap(({ step, tool, args, declared, error, result }) => {
     const [offered] = declared ?? [];
-    const isRefused = error !== undefined || result?.["isError"] === true;
-    if (step === undefined || offered === undefined || isRefused) return [];
+    if (step === undefined || offered === undefined || hasFailed({ error, result })) return [];
     return Object.keys(asObject(args))
       .filter((name) => !mayTake(offered, name))
       .map((name) => `the tool "${tool}" has no argument ${JSON.stringify(name)} and was called with it`);
@@ -532,16 +521,13 @@ function echoedStates({ task, turns }: Trajectory): string[] {
 }
 
 /** Verify steps that look for a text in the agent's answer which is in the prompt. */
-function echoedSteps({ task, turns, steps, events }: Trajectory): string[] {
+function echoedSteps({ task, turns, steps, pathOf }: Trajectory): string[] {
   const looking = [...walkSteps(task.verify)].filter(looksAtAgent).map(({ id }) => id);
   if (looking.length === 0) return [];
-  const pathOf = stepPaths(events);
-  // A round of a foreach is called after it: NAME[0].
-  const holders = new Set(steps.flatMap(({ parent = "" }) => [parent, parent.replace(/\[\d+\]$/, "")]));
-  const found = steps.flatMap(({ step, phase, last }) => {
+  const found = withInner(steps).flatMap(({ step, phase, last: { finished, children } }) => {
     const isLooking = looking.some((id) => step === id || step.endsWith(`/${id}`));
-    if (phase !== "verify" || !isLooking || holders.has(step) || last.outcome !== "passed") return [];
-    return last.checks.flatMap(({ name, passed, expected }) => {
+    if (phase !== "verify" || !isLooking || children.length > 0 || finished?.outcome !== "passed") return [];
+    return finished.checks.flatMap(({ name, passed, expected }) => {
       const isText =
         passed && /(?:^|\s)(?:contains|equals|exact)$/.test(name) && typeof expected === "string";
       if (!isText || expected.trim() === "" || !turns.some(({ user }) => statesText(user, expected)))

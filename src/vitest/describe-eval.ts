@@ -1,10 +1,12 @@
 import { afterAll, describe, test, type TestContext } from "vitest";
 import type { Config } from "../formats/config/config-schema.ts";
 import { createPlan, type Trial } from "../model/plan.ts";
-import { type Task, testedTool } from "../model/task.ts";
+import { testedTool } from "../model/task.ts";
 import type { Reporter } from "../report/reporter.ts";
 import type { TrialResult } from "../model/result.ts";
-import { checkedNothing, collectEvidence, wasNotRun } from "../report/trial-result.ts";
+import { collectEvidence } from "../report/evidence.ts";
+import { checkedNothing, wasNotRun } from "../report/trial-result.ts";
+import { readTrace } from "../trace/trajectory.ts";
 import { visibleText } from "../base/visible-text.ts";
 import type { TraceEvent } from "../model/event.ts";
 import {
@@ -40,7 +42,7 @@ export function describeEval(
     const { trials } = createPlan(spec);
     const tasks = new Map(spec.tasks.map((task) => [task.name, task]));
     const variety = varietyOf(trials);
-    const shared = new SharedRun(prepared, tasks);
+    const shared = new SharedRun(prepared);
     for (const trial of trials) {
       const { form = "task", suite, verify = [] } = tasks.get(trial.task) ?? {};
       const tool = testedTool({ form, verify });
@@ -111,7 +113,6 @@ const page = { style: createStyle(false), width: Infinity };
 /** The run that the tests of an eval share. */
 class SharedRun {
   readonly #prepared: PreparedEvaluation;
-  readonly #tasks: ReadonlyMap<string, Task>;
   readonly #controller = new AbortController();
   readonly #ended = new Map<string, EndedTrial>();
   readonly #waiting = new Map<string, (ended: EndedTrial) => void>();
@@ -119,9 +120,8 @@ class SharedRun {
   #folder: string | undefined;
   #planned = Infinity;
 
-  constructor(prepared: PreparedEvaluation, tasks: ReadonlyMap<string, Task>) {
+  constructor(prepared: PreparedEvaluation) {
     this.#prepared = prepared;
-    this.#tasks = tasks;
   }
 
   /** Waits until a trial has ended. The first call starts the run of the selected tasks. Rejects when the run cannot start. */
@@ -201,8 +201,7 @@ class SharedRun {
 
   #reasons(result: TrialResult, events: readonly TraceEvent[]): readonly string[] {
     if (result.verdict === "pass") return [];
-    const task = this.#tasks.get(result.task);
-    const why = explainTrial(result, collectEvidence(events, result.grades), { task, indent: 0, page });
+    const why = explainTrial(result, collectEvidence(readTrace(events), result.grades), { indent: 0, page });
     const trace =
       this.#folder === undefined
         ? []

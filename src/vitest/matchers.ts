@@ -1,11 +1,12 @@
 import { alikeFindings } from "../model/alike-findings.ts";
 import { unknownCode } from "../check/catalogue.ts";
 import type { Finding, FindingPlace, RunFinding } from "../model/finding.ts";
-import { resultText } from "../expect/tool-result.ts";
 import { visibleText } from "../base/visible-text.ts";
 import type { CheckResult } from "../check.ts";
 import { placesText } from "../report/findings.ts";
-import { clipLines, clipText, createStyle, formatDuration, paintRows, type Row } from "../report/text.ts";
+import { answerRows } from "../report/explain.ts";
+import { clipText, createStyle, formatDuration, paintRows } from "../report/text.ts";
+import { protocolError } from "../trace/trajectory.ts";
 import { Answer } from "./server.ts";
 
 /** Which findings are meant: those that have all of this. */
@@ -149,24 +150,17 @@ function shown(wanted: string | RegExp): string {
 const page = { style: createStyle(false), width: Infinity };
 const shownText = { lines: 20, characters: 2000 };
 
-function answerLines({ request, result, error, text, structuredContent, latencyMs }: Answer): string[] {
-  const label = error !== undefined ? "error" : result?.["isError"] === true ? "isError" : "result";
-  const code = error?.code === undefined ? "" : `${error.code} `;
-  const isBoth =
-    structuredContent !== undefined && resultText(result ?? {}) !== JSON.stringify(structuredContent);
+function answerLines({ request, result, error, latencyMs }: Answer): string[] {
+  const sent = { text: clipText(describeRequest(request), 500) };
+  const outcome = error === undefined ? { result } : { error: protocolError({ ...error }) };
   return paintRows(
     [
-      { ...row("sent", [clipText(describeRequest(request), 500)]), note: formatDuration(latencyMs) },
-      row(label, clipLines(code + (text || JSON.stringify(result)), shownText)),
-      ...(isBoth ? [row("json", clipLines(JSON.stringify(structuredContent), shownText))] : []),
+      { label: "sent", pieces: [sent], note: formatDuration(latencyMs) },
+      ...answerRows(request.kind, outcome, shownText),
     ],
     0,
     page,
   );
-}
-
-function row(label: string, lines: readonly string[]): Row {
-  return { label, pieces: lines.map((line) => ({ text: line })) };
 }
 
 function describeRequest(request: Answer["request"]): string {

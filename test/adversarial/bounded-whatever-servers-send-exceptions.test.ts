@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Plan } from "../../src/model/plan.ts";
-import { replayRun } from "../../src/report/trial-result.ts";
+import { replayRun } from "../../src/report/replay.ts";
 import type { RunResult, TrialResult } from "../../src/model/result.ts";
 import type { EventBody, TraceEvent } from "../../src/model/event.ts";
 import { createRecorder } from "../../src/trace/recorder.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { load } from "../../src/formats/load.ts";
 import type { Config } from "../../src/formats/config/config-schema.ts";
-import { replayRun } from "../../src/report/trial-result.ts";
+import { replayRun } from "../../src/report/replay.ts";
 import type { Reporter, RunEnd, RunStart } from "../../src/report/reporter.ts";
 import type { RunVerdict } from "../../src/model/result.ts";
 import { reporters } from "../../src/report/reporters.ts";

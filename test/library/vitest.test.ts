@@ -106,7 +106,7 @@ describe("mcpvals/vitest, built, in a project of its own", { timeout: 120_000 },
     const tests = all.files.get("failing.spec.ts")?.tests ?? new Map<string, Told>();
     const said = {
       "toSucceed: isError": ["the request failed", "sent      fail {}", "isError   it went wrong"],
-      "toSucceed: JSON-RPC error": ["error     -32042 not today"],
+      "toSucceed: JSON-RPC error": ["error     not today (code -32042)"],
       "toSucceed: negated": ["the request succeeded", 'sent      add {"a":2,"b":3}', "result    2 + 3 = 5"],
       "toSucceed: a promise": ["write await"],
       "toFailWith: a result": ["the request succeeded"],

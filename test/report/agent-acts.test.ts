@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { collectEvidence } from "../../src/report/trial-result.ts";
+import { collectEvidence } from "../../src/report/evidence.ts";
+import { readTrace } from "../../src/trace/trajectory.ts";
 import type { EventBody } from "../../src/model/event.ts";
 import type { ReporterName } from "../../src/model/reporter.ts";
 import { agentSummary } from "../../src/report/explain.ts";
@@ -156,7 +157,7 @@ it("shows resources that the agent read and prompts that it asked for, in their 
   call      add {}  (event 5)
   result    5
   prompt    greet {"to":"you"}  (event 7)
-  error     no such prompt`,
+  error     no such prompt (code -32602)`,
     ],
     ["github", "the agent called resource demo:a, add, prompt greet (failed)"],
   ] as const) {
@@ -213,7 +214,7 @@ it("keeps of a trial that passed only what its grades cite", () => {
     events: trialEvents(3, "yes"),
     grades: [grade("any", 1, "", [3])],
   });
-  expect(collectEvidence(trial.events, trial.result.grades).map(({ seq }) => seq)).toEqual([3, 4]);
+  expect(collectEvidence(readTrace(trial.events), trial.result.grades).map(({ seq }) => seq)).toEqual([3, 4]);
 });
 
 it("shows weights, and graders that a trial passes without as notes", async () => {

@@ -1,7 +1,8 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Json } from "../../src/base/json.ts";
-import { collectEvidence } from "../../src/report/trial-result.ts";
+import { collectEvidence } from "../../src/report/evidence.ts";
+import { readTrace } from "../../src/trace/trajectory.ts";
 import type { EventBody } from "../../src/model/event.ts";
 import { checkRows, diffLines, evidenceRows, readEvidence } from "../../src/report/explain.ts";
 import { grade, request, response, textResult, trialOf, workflow } from "./samples.ts";
@@ -12,7 +13,7 @@ function rowsOf(events: readonly EventBody[], ...citations: number[][]): string[
   const task = workflow("any");
   const grades = citations.map((cited) => grade("any", 0, "wrong", cited));
   const { events: stamped, result } = trialOf(task, { events, grades });
-  const evidence = readEvidence(collectEvidence(stamped, grades), result, task);
+  const evidence = readEvidence(collectEvidence(readTrace(stamped), grades), result);
   return grades
     .flatMap((each) => evidenceRows(each, evidence))
     .map(({ label, pieces, note }) => {
@@ -41,7 +42,7 @@ it.each<[string, EventBody[], number[][], string[]]>([
     [
       "call: add {} [event 1, 4 ms]",
       "result: 5",
-      'structured: {"sum":"five"}',
+      'json: {"sum":"five"}',
       "call: add {} [event 3, 4 ms]",
       'result: { "sum": 5 }',
     ],

@@ -1,11 +1,7 @@
+import { collectEvidence } from "../../src/report/evidence.ts";
+import { readTrace } from "../../src/trace/trajectory.ts";
 import { countFindings } from "../../src/model/alike-findings.ts";
-import {
-  averageScore,
-  collectEvidence,
-  conclude,
-  summarize,
-  trialVerdict,
-} from "../../src/report/trial-result.ts";
+import { averageScore, conclude, summarize, trialVerdict } from "../../src/report/trial-result.ts";
 import { exact, type Json } from "../../src/base/json.ts";
 import type { CheckKind, CheckSpec } from "../../src/model/check.ts";
 import type { Task } from "../../src/model/task.ts";
@@ -85,7 +81,7 @@ export function sampleRun(options: SampleOptions): SampleRun {
   const evidence = new Map(
     samples
       .filter((trial) => trial.result.verdict !== "pass")
-      .map(({ result, events }) => [result.id, collectEvidence(events, result.grades)]),
+      .map(({ result, events }) => [result.id, collectEvidence(readTrace(events), result.grades)]),
   );
   const folder = options.folder === undefined ? {} : { folder: options.folder };
   return { start: { id: runId, plan, startedAt, environment, ...folder }, trials, end: { result, evidence } };

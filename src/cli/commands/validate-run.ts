@@ -4,7 +4,8 @@ import type { AgentSpec } from "../../model/agent.ts";
 import type { GraderSpec, Task } from "../../model/task.ts";
 import type { Json } from "../../base/json.ts";
 import { applyOverrides, type Trial } from "../../model/plan.ts";
-import { collectEvidence } from "../../report/trial-result.ts";
+import { collectEvidence } from "../../report/evidence.ts";
+import { readTrace } from "../../trace/trajectory.ts";
 import {
   comparisonIn,
   isInTaskFolder,
@@ -274,7 +275,7 @@ function collector(trials: Map<string, ProofTrial>): Reporter {
       trials.set(trialName(result), {
         result,
         ...comparisonIn(known),
-        evidence: collectEvidence(known, result.grades),
+        evidence: collectEvidence(readTrace(known), result.grades),
       });
     },
   };

@@ -157,6 +157,7 @@ test("whatever the texts are, each entry stays one line of JSON and the marks st
 test("long texts are cut and say by how much", () => {
   const { user } = judgePrompt(
     trajectory([
+      { type: "phase.started", phase: "agent" },
       call(1, "t", { a: "y".repeat(100) }),
       result(1, "x".repeat(100)),
       { type: "agent.message", turn: 0, text: "z".repeat(30) },
@@ -164,9 +165,9 @@ test("long texts are cut and say by how much", () => {
     { nonce, resultCharacters: 10, messageCharacters: 20 },
   );
   expect(record(user)).toEqual([
-    '{"event":1,"toolCall":"s/t","arguments":"{\\"a\\":\\"yyyy","charactersCut":98}',
-    '{"event":2,"toolCallOfEvent":1,"isError":false,"result":"xxxxxxxxxx","charactersCut":90}',
-    `{"event":3,"assistant":"${"z".repeat(20)}","charactersCut":10}`,
+    '{"event":2,"toolCall":"s/t","arguments":"{\\"a\\":\\"yyyy","charactersCut":98}',
+    '{"event":3,"toolCallOfEvent":2,"isError":false,"result":"xxxxxxxxxx","charactersCut":90}',
+    `{"event":4,"assistant":"${"z".repeat(20)}","charactersCut":10}`,
   ]);
 });
 
@@ -188,11 +189,12 @@ test("a record that is too long loses entries from its middle and says how many"
 });
 
 test("the whole prompt is bounded, whatever happened", () => {
-  const bodies = Array.from({ length: 500 }, (_, index) => [
+  const calls = Array.from({ length: 500 }, (_, index) => [
     call(index, "t", { a: "y".repeat(50_000) }),
     result(index, "x".repeat(50_000)),
   ]).flat();
   const turns = Array.from({ length: 50 }, () => ({ user: "u".repeat(50_000) }));
+  const bodies: readonly EventBody[] = [{ type: "phase.started", phase: "agent" }, ...calls];
   const { system, user } = judgePrompt(trajectory(bodies, { turns }), { nonce });
   expect(system.length + user.length).toBeLessThan(125_000);
 });

@@ -2,8 +2,8 @@ import { resultText } from "../../expect/tool-result.ts";
 import type { Json, JsonObject } from "../../base/json.ts";
 import type { Task } from "../../model/task.ts";
 import type { TurnEnd, JudgeQuestion } from "../../model/event.ts";
-import { agentTools } from "../../trace/tool-events.ts";
-import type { ToolCall, Trajectory } from "../../trace/trajectory.ts";
+import { type AgentAct, agentActs, isUnrecorded } from "../../trace/agent-acts.ts";
+import type { Trajectory } from "../../trace/trajectory.ts";
 
 /** A rubric that a grader can name. */
 export interface NamedRubric extends Rubric {
@@ -12,77 +12,47 @@ export interface NamedRubric extends Rubric {
   readonly threshold: number;
 }
 
-function levels(descriptions: Readonly<Record<string, string>>): Pick<NamedRubric, "text" | "levels"> {
-  // Keys that look like whole numbers would come first.
-  const scores = Object.entries(descriptions).map(([score, text]) => [Number(score), text] as const);
-  const ordered = scores.toSorted(([a], [b]) => a - b);
-  return {
-    text: ordered.map(([score, text]) => `- ${score}: ${text}`).join("\n"),
-    levels: ordered.map(([score]) => score),
-  };
-}
-
-/** Puts a sentence before the levels. */
-function rubric(
-  question: string,
-  threshold: number,
-  descriptions: Readonly<Record<string, string>>,
-): NamedRubric {
-  const { text, levels: scores } = levels(descriptions);
-  return { text: `${question}\n${text}`, levels: scores, threshold };
-}
-
-/** The rubrics that come with mcpvals, by name. */
+/** The rubrics that come with mcpvals, by name. Every run loads them, so they are plain data. */
 export const rubrics: Readonly<Record<string, NamedRubric>> = {
-  tool_call_accuracy: rubric(
-    "How good are the tool calls as a whole: were the right tools called, with the right arguments, and no others? Compare " +
-      "them with the definitions of the tools on offer.",
-    0.75,
-    {
-      0: "the calls have nothing to do with what the user asked, or there are none although the task needs some",
-      0.25: "a needed call is missing, or arguments are wrong or made up, so that the task could not be done",
-      0.5: "the calls serve the task, but several of them were unnecessary or repeated",
-      0.75: "the calls did what was needed after a failed or wrong call that the assistant corrected",
-      1: "every call was needed, right at the first try, and none is missing",
-    },
-  ),
-  tool_selection: rubric(
-    "Were the right tools chosen? Look at the names and definitions of the tools only, not at arguments or results.",
-    1,
-    {
-      0: "a tool that the task needs was not called, or a tool was called that the task does not need",
-      1: "exactly the tools were called that the task needs, or none where it needs none",
-    },
-  ),
-  tool_input_accuracy: rubric(
-    "Were the arguments of all calls right? They have to come from what the user said or from results of earlier calls, " +
-      "have the type and format that the tool's input schema asks for, include every required parameter and no unknown " +
-      "one, and fit what the user wants.",
-    1,
-    {
-      0: "an argument of a call breaks one of these conditions",
-      1: "the arguments of every call keep all of these conditions",
-    },
-  ),
-  tool_output_utilization: rubric(
-    "Did the assistant use what the tools returned correctly? Compare each claim of its messages that rests on a tool with " +
-      "the results in the record.",
-    1,
-    {
-      0: "a claim contradicts a result, is not in any result, or leaves out a result or an error that the user has to know",
-      1: "all claims agree with the results, and nothing that matters is left out",
-    },
-  ),
-  task_completion: rubric(
-    "Was everything done that the user asked for, as far as the record shows it? What the assistant only says that it did is " +
-      "not done.",
-    1,
-    {
-      0: "a part of what the user asked for was not done, or its outcome is wrong",
-      0.5: "the main part was done and is right, and a minor part is missing",
-      1: "everything was done, and its outcome is right",
-    },
-  ),
+  tool_call_accuracy: {
+    threshold: 0.75,
+    levels: [0, 0.25, 0.5, 0.75, 1],
+    text: `How good are the tool calls as a whole: were the right tools called, with the right arguments, and no others? Compare them with the definitions of the tools on offer.
+- 0: the calls have nothing to do with what the user asked, or there are none although the task needs some
+- 0.25: a needed call is missing, or arguments are wrong or made up, so that the task could not be done
+- 0.5: the calls serve the task, but several of them were unnecessary or repeated
+- 0.75: the calls did what was needed after a failed or wrong call that the assistant corrected
+- 1: every call was needed, right at the first try, and none is missing`,
+  },
+  tool_selection: {
+    threshold: 1,
+    levels: [0, 1],
+    text: `Were the right tools chosen? Look at the names and definitions of the tools only, not at arguments or results.
+- 0: a tool that the task needs was not called, or a tool was called that the task does not need
+- 1: exactly the tools were called that the task needs, or none where it needs none`,
+  },
+  tool_input_accuracy: {
+    threshold: 1,
+    levels: [0, 1],
+    text: `Were the arguments of all calls right? They have to come from what the user said or from results of earlier calls, have the type and format that the tool's input schema asks for, include every required parameter and no unknown one, and fit what the user wants.
+- 0: an argument of a call breaks one of these conditions
+- 1: the arguments of every call keep all of these conditions`,
+  },
+  tool_output_utilization: {
+    threshold: 1,
+    levels: [0, 1],
+    text: `Did the assistant use what the tools returned correctly? Compare each claim of its messages that rests on a tool with the results in the record.
+- 0: a claim contradicts a result, is not in any result, or leaves out a result or an error that the user has to know
+- 1: all claims agree with the results, and nothing that matters is left out`,
+  },
+  task_completion: {
+    threshold: 1,
+    levels: [0, 0.5, 1],
+    text: `Was everything done that the user asked for, as far as the record shows it? What the assistant only says that it did is not done.
+- 0: a part of what the user asked for was not done, or its outcome is wrong
+- 0.5: the main part was done and is right, and a minor part is missing
+- 1: everything was done, and its outcome is right`,
+  },
 };
 
 /** What a judge model is asked. */
@@ -166,10 +136,9 @@ function recordOf(
 ): string {
   const entries = [
     ...messages,
-    ...ownToolEntries(trajectory, resultCharacters),
-    ...trajectory.calls
-      .filter((call) => call.step === undefined)
-      .flatMap((call) => callEntries(call, resultCharacters)),
+    ...agentActs(trajectory)
+      .filter((act) => act.type === "tool" && !isUnrecorded(act))
+      .flatMap((act) => actEntries(act, resultCharacters)),
   ];
   const lines = entries
     .toSorted((a, b) => a.seq - b.seq)
@@ -184,16 +153,6 @@ function toolLines({ tools }: Trajectory, longest: number): readonly string[] {
   return [...last].map(([tool, definition]) =>
     JSON.stringify({ tool, ...limitedJson("definition", definition, longest) }),
   );
-}
-
-/** What the agent reports of tools that are not of a server. */
-function ownToolEntries({ events }: Trajectory, longest: number): readonly Entry[] {
-  return agentTools(events)
-    .filter(({ source }) => !source.startsWith("mcp:"))
-    .map(({ seq, name, status, args = {} }) => {
-      const body = { ownTool: name, status, ...limitedJson("arguments", args, longest) };
-      return { seq, body };
-    });
 }
 
 export interface PairQuestion extends Omit<JudgePromptOptions, "rubric"> {
@@ -263,14 +222,15 @@ interface Entry {
   readonly body: JsonObject;
 }
 
-function messageEntries({ events }: Trajectory, longest: number): Entry[] {
-  return events.flatMap((event): Entry[] => {
-    const { seq } = event;
-    if (event.type === "turn.started") return [{ seq, body: limited("user", event.user, longest) }];
-    if (event.type === "agent.message") return [{ seq, body: limited("assistant", event.text, longest) }];
-    if (event.type !== "turn.finished" || event.reason === "done") return [];
-    return [{ seq, body: { turnEnded: turnEnds[event.reason] } }];
-  });
+function messageEntries({ turns, messages }: Trajectory, longest: number): Entry[] {
+  const ends = turns.flatMap(({ end }) => end ?? []);
+  return [
+    ...turns.map(({ seq, user }) => ({ seq, body: limited("user", user, longest) })),
+    ...messages.map(({ seq, text }) => ({ seq, body: limited("assistant", text, longest) })),
+    ...ends.flatMap(({ seq, reason }) =>
+      reason === "done" ? [] : [{ seq, body: { turnEnded: turnEnds[reason] } }],
+    ),
+  ];
 }
 
 const turnEnds: Readonly<Record<Exclude<TurnEnd, "done">, string>> = {
@@ -280,25 +240,21 @@ const turnEnds: Readonly<Record<Exclude<TurnEnd, "done">, string>> = {
   cancelled: "the turn was cancelled",
 };
 
-function callEntries(
-  { server, tool, args, seq, responseSeq = seq, result, error }: ToolCall,
-  longest: number,
-): Entry[] {
+/** A call of a tool with what came of it, or a use of a tool of the agent's own. */
+function actEntries({ seq, target, server, args, call, report }: AgentAct, longest: number): Entry[] {
+  const shownArgs = limitedJson("arguments", args, longest);
+  if (call === undefined)
+    return [{ seq, body: { ownTool: target, status: report?.status ?? "", ...shownArgs } }];
+  const { result, error, responseSeq = seq } = call;
   const response =
     result === undefined
-      ? limited("error", error?.message ?? "never answered", longest)
+      ? limited("error", error?.message ?? "", longest)
       : {
           isError: result["isError"] === true,
           ...limited("result", resultText(result) || JSON.stringify(result), longest),
         };
   return [
-    {
-      seq,
-      body: {
-        toolCall: server === null ? tool : `${server}/${tool}`,
-        ...limitedJson("arguments", args, longest),
-      },
-    },
+    { seq, body: { toolCall: server === undefined ? target : `${server}/${target}`, ...shownArgs } },
     { seq: responseSeq, body: { toolCallOfEvent: seq, ...response } },
   ];
 }

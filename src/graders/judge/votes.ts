@@ -1,6 +1,6 @@
 import type { GraderResult, GradeContext } from "../grader.ts";
 import { McpvalsError } from "../../base/error.ts";
-import { eventsOf } from "../../model/event.ts";
+import { agentActs } from "../../trace/agent-acts.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import type { JudgeResponse } from "./verdict-forms.ts";
 import { judgePrompt, pairPrompt, type Rubric } from "./judge-prompt.ts";
@@ -52,7 +52,7 @@ export async function judgeByComparison(
   trajectory: Trajectory,
   { askJudge }: Pick<GradeContext, "askJudge">,
 ): Promise<GraderResult> {
-  const answer = eventsOf(trajectory.events, "agent.message").at(-1)?.text ?? "";
+  const answer = trajectory.messages.at(-1)?.text ?? "";
   return judgeBy(judging, trajectory, async (model) => {
     const ask = (first: string, second: string) =>
       askJudge({
@@ -187,9 +187,9 @@ export function withThreshold(grade: Grade, before: JudgeRecord, threshold: numb
 }
 
 /** Numbers of the events that a judge's verdict on a trial rests on: the agent's calls and its last message. */
-export function judgedEvents({ events, calls, agentStarted }: Trajectory): readonly number[] {
-  const message = events.findLast((event) => event.type === "agent.message");
-  const seqs = calls.filter((call) => call.step === undefined).map((call) => call.seq);
-  const found = [...seqs, ...(message === undefined ? [] : [message.seq])].toSorted((a, b) => a - b);
+export function judgedEvents(trajectory: Trajectory): readonly number[] {
+  const { messages, agentStarted } = trajectory;
+  const calls = agentActs(trajectory).filter(({ type, call }) => type === "tool" && call !== undefined);
+  const found = [...calls, ...messages.slice(-1)].map(({ seq }) => seq).toSorted((a, b) => a - b);
   return found.length === 0 && agentStarted !== undefined ? [agentStarted] : found;
 }

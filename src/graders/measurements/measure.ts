@@ -12,7 +12,8 @@ import { shortened } from "../../base/visible-text.ts";
 import { type EventOf, eventsOf } from "../../model/event.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import { qualified } from "../grader.ts";
-import { isMcp, namesOf, repeatsOf, toolsForAgent, type ToolUse, toolUses } from "../tool-uses.ts";
+import { isOfServer } from "../../trace/agent-acts.ts";
+import { namesOf, repeatsOf, toolsForAgent, type ToolUse, toolUses } from "../tool-uses.ts";
 
 /** The measurements of a trial. */
 export interface Measured {
@@ -47,7 +48,7 @@ export function measure(trajectory: Trajectory): Measured | undefined {
 function measureNow(trajectory: Trajectory): Measured | undefined {
   const offered = toolsForAgent(trajectory);
   const uses = toolUses(trajectory);
-  const calls = uses.filter((use) => isMcp(use) || use.isUnknown);
+  const calls = uses.filter((use) => isOfServer(use) || use.isUnknown);
   if (offered.length === 0 && calls.length === 0) return undefined;
   const unknown = calls.filter(({ isUnknown }) => isUnknown);
   const { errors, recovered, retries, open } = followErrors(calls.filter(({ isUnknown }) => !isUnknown));
@@ -59,11 +60,13 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
     tokens: estimateTokens(tool.definition),
     isCalled: called.has(qualified(tool)),
   }));
-  const answer = eventsOf(trajectory.events, "agent.message").at(-1);
+  const answer = trajectory.messages.at(-1);
   const claims = unsupportedClaims(
     answer?.text ?? "",
     offered.map((tool) => ({ name: qualified(tool), tool: tool.name })),
-    uses.filter(succeeded).map((use) => ({ tool: use.tool, reads: readsOnly(use), foreign: !isMcp(use) })),
+    uses
+      .filter(succeeded)
+      .map((use) => ({ tool: use.tool, reads: readsOnly(use), foreign: !isOfServer(use) })),
   );
   const invalid = eventsOf(trajectory.events, "calls.invalid").at(-1)?.calls ?? [];
   const ignored = ignoredErrors(open, trajectory);
@@ -105,7 +108,7 @@ export async function invalidCalls(
   trajectory: Trajectory,
   validateSchema: ValidateSchema,
 ): Promise<EventOf<"calls.invalid">["calls"]> {
-  const calls = toolUses(trajectory).filter((use) => isMcp(use) && !use.isUnknown);
+  const calls = toolUses(trajectory).filter((use) => isOfServer(use) && !use.isUnknown);
   return (await callFaults(calls, validateSchema)).flatMap(({ use: { seq }, faults = [] }) =>
     faults.length === 0 ? [] : { seq, causes: [...new Set(faults.map(({ cause }) => cause))] },
   );
@@ -184,9 +187,9 @@ function redundantUses(uses: readonly ToolUse[]): readonly ToolUse[] {
 }
 
 /** The failed calls after which the agent says something, and nothing of a failure. */
-function ignoredErrors(failed: readonly ToolUse[], { events }: Trajectory): readonly ToolUse[] {
+function ignoredErrors(failed: readonly ToolUse[], { messages }: Trajectory): readonly ToolUse[] {
   if (failed.length === 0) return [];
-  const said = eventsOf(events, "agent.message").filter(({ text }) => text.trim() !== "");
+  const said = messages.filter(({ text }) => text.trim() !== "");
   const lastSaid = said.at(-1)?.seq ?? 0;
   const lastTold = said.findLast(({ text }) => mentionsFailure(text))?.seq ?? 0;
   return failed.filter(({ seq }) => seq < lastSaid && seq > lastTold);

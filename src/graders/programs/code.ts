@@ -2,7 +2,7 @@ import * as z from "zod";
 import { McpvalsError } from "../../base/error.ts";
 import { closedObject, filledText } from "../../model/fields.ts";
 import type { Json, JsonObject } from "../../base/json.ts";
-import { eventsOf } from "../../model/event.ts";
+import { serverIn } from "../../trace/agent-acts.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import { checksGrade, declaredKind, type KindContext, skip } from "../grader.ts";
 import { nothingToJudge } from "../workspace.ts";
@@ -77,7 +77,7 @@ function variablesOf(record: TrajectoryRecord, trajectory: Trajectory): JsonObje
     seq,
     call: {
       name,
-      server: source.startsWith("mcp:") ? source.slice("mcp:".length) : null,
+      server: serverIn({ source }) ?? null,
       arguments: args,
       result,
       success: error === null,
@@ -85,7 +85,7 @@ function variablesOf(record: TrajectoryRecord, trajectory: Trajectory): JsonObje
     },
   }));
   const said: readonly { readonly seq: number; readonly event: JsonObject }[] = [
-    ...eventsOf(trajectory.events, "turn.started").map(({ seq, user }) => ({
+    ...trajectory.turns.map(({ seq, user }) => ({
       seq,
       event: { type: "user.message", content: user },
     })),

@@ -88,7 +88,7 @@ it("gives the trial as JSON, or the agent's last message", async () => {
       { tool: "get", source: "mcp:k8s", error: "no such thing", result: { isError: true } },
       { tool: "shell", source: "builtin", args: { command: "ls" }, result: "a.txt" },
     ],
-    resourceReads: [{ server: "k8s", uri: "pods://all", error: "there was no answer" }],
+    resourceReads: [{ server: "k8s", uri: "pods://all", error: "never answered" }],
     durationMs: 1200,
   });
   expect((await gradeByProgram({}, { input: "output" })).asked?.stdin).toBe("There are 3 pods.");
@@ -108,9 +108,19 @@ it("gives what the agent left in its workspace, or says that it is not known", a
 
 it("gives the verify steps, without those that are part of another", async () => {
   const trial = new AgentTrial((each) => each.say("Done."));
+  const started = {
+    type: "step.started",
+    phase: "verify",
+    attempt: 1,
+    stepType: "group",
+    input: {},
+  } as const;
   const step = { phase: "verify", attempt: 1, outcome: "passed", checks: [], durationMs: 1 } as const;
+  trial.emit({ ...started, step: "all" });
+  trial.emit({ ...started, step: "all[0]", parent: "all" });
   trial.emit({ type: "step.finished", ...step, step: "all[0]", parent: "all" });
   trial.emit({ type: "step.finished", ...step, step: "all" });
+  trial.emit({ ...started, phase: "cleanup", step: "remove" });
   trial.emit({ type: "step.finished", ...step, phase: "cleanup", step: "remove" });
   const { asked } = await gradeByProgram({}, {}, trial);
   const { verify } = trajectoryRecordSchema.parse(JSON.parse(asked?.stdin ?? ""));

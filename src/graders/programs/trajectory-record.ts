@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { anyJson } from "../../model/fields.ts";
 import { type Exact, type JsonObject, withoutUndefined } from "../../base/json.ts";
-import { agentTools } from "../../trace/tool-events.ts";
+import { type AgentAct, agentActs } from "../../trace/agent-acts.ts";
 import { eventsOf } from "../../model/event.ts";
-import { agentCalls, type Trajectory } from "../../trace/trajectory.ts";
+import type { Trajectory } from "../../trace/trajectory.ts";
 import { toolUses } from "../tool-uses.ts";
 
 const seq = z.int().min(1).describe("Number of the event that began it, which `evidence` can name.");
@@ -125,11 +125,7 @@ export function trajectoryJsonSchema(): JsonObject {
 
 /** The record of a trajectory. */
 export function recordOf(trajectory: Trajectory): TrajectoryRecord {
-  const { task, trial, turns, events, steps, usage } = trajectory;
-  const messages = eventsOf(events, "agent.message").map((event) => {
-    const { seq: number, turn: inTurn, text } = event;
-    return { seq: number, turn: inTurn, text };
-  });
+  const { task, trial, turns, messages, events, steps, usage } = trajectory;
   const left = eventsOf(events, "workspace.files").flatMap(({ files }) => files);
   const ended = eventsOf(events, "phase.finished").filter(({ phase }) => phase === "agent");
   const { id, agent, variant, attempt } = trial;
@@ -138,63 +134,50 @@ export function recordOf(trajectory: Trajectory): TrajectoryRecord {
     task: withoutUndefined({ name: task.name, form: task.form, description: task.description }),
     trial: withoutUndefined({ id, agent, variant, attempt }),
     output: messages.at(-1)?.text ?? "",
-    turns: turns.map(({ user: prompt, reason }) => withoutUndefined({ prompt, ended: reason })),
-    messages,
-    calls: callsOf(trajectory),
-    ...requestsOf(trajectory),
-    verify: steps
-      .filter(({ phase, parent }) => phase === "verify" && parent === undefined)
-      .map(({ step, last: { outcome, checks, outputs } }) =>
-        withoutUndefined({
-          step,
-          outcome,
-          checks: checks.map(({ name, passed, message }) => ({ name, passed, message })),
-          outputs,
-        }),
-      ),
+    turns: turns.map(({ user: prompt, end }) => withoutUndefined({ prompt, ended: end?.reason })),
+    messages: messages.map((message) => ({ seq: message.seq, turn: message.turn, text: message.text })),
+    calls: toolUses(trajectory).map((use) =>
+      withoutUndefined({
+        seq: use.seq,
+        tool: use.tool,
+        source: use.source,
+        args: use.args,
+        error: use.failure,
+        faulted: use.faulted,
+        turn: use.turn,
+        result: use.result,
+        durationMs: use.durationMs,
+      }),
+    ),
+    resourceReads: requestsOf("resource", trajectory).map(({ read, target: uri }) => ({ ...read, uri })),
+    promptGets: requestsOf("prompt", trajectory).map(({ read, target: prompt, args }) => ({
+      ...read,
+      prompt,
+      args,
+    })),
+    verify: steps.flatMap(({ step, phase, last: { finished } }) => {
+      if (phase !== "verify" || finished === undefined) return [];
+      const { outcome, outputs } = finished;
+      const checks = finished.checks.map(({ name, passed, message }) => ({ name, passed, message }));
+      return [withoutUndefined({ step, outcome, checks, outputs })];
+    }),
     files: [...new Map(left.map((file) => [file.path, file])).values()],
     usage,
     durationMs: ended.reduce((sum, { durationMs }) => sum + durationMs, 0),
   });
 }
 
-function callsOf(trajectory: Trajectory): TrajectoryRecord["calls"] {
-  const recorded = new Map(
-    trajectory.calls.map(({ seq: number, turn: inTurn, result, latencyMs }) => [
-      number,
-      { turn: inTurn, result, durationMs: latencyMs },
-    ]),
-  );
-  const own = new Map(
-    agentTools(trajectory.events).map(({ seq: number, turn: inTurn, result, startedAt, endedAt }) => [
-      number,
-      { turn: inTurn, result, durationMs: endedAt === undefined ? undefined : endedAt - startedAt },
-    ]),
-  );
-  return toolUses(trajectory).map(({ seq: number, tool, source, args, failure, faulted }) =>
-    withoutUndefined({
-      seq: number,
-      tool,
-      source,
+function requestsOf(
+  type: "resource" | "prompt",
+  trajectory: Trajectory,
+): (Pick<AgentAct, "target" | "args"> & { readonly read: Omit<RecordedRead, "uri"> })[] {
+  return agentActs(trajectory)
+    .filter((act) => act.type === type)
+    .map(({ target, args, seq: number, server = "", result, failure }) => ({
+      target,
       args,
-      error: failure,
-      faulted,
-      ...(recorded.get(number) ?? own.get(number)),
-    }),
-  );
+      read: withoutUndefined({ seq: number, server, result, error: failure }),
+    }));
 }
 
-function requestsOf(trajectory: Trajectory): Pick<TrajectoryRecord, "resourceReads" | "promptGets"> {
-  const all = agentCalls(trajectory).map(({ type, seq: number, server, name, args, answer, failure }) => {
-    const result = answer?.message["result"];
-    return { type, name, args, request: withoutUndefined({ seq: number, server, result, error: failure }) };
-  });
-  return {
-    resourceReads: all.flatMap(({ type, name: uri, request: read }) =>
-      type === "resource" ? [{ ...read, uri }] : [],
-    ),
-    promptGets: all.flatMap(({ type, name: prompt, args, request: read }) =>
-      type === "prompt" ? [{ ...read, prompt, args }] : [],
-    ),
-  };
-}
+type RecordedRead = TrajectoryRecord["resourceReads"][number];

@@ -6,7 +6,7 @@ import { withoutUndefined } from "../../base/json.ts";
 import { callFaults } from "../../graders/measurements/measure.ts";
 import { OutOfTime, type RuleTable } from "../../check/check-view.ts";
 import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
-import { RunReplay } from "../trial-result.ts";
+import { RunReplay } from "../replay.ts";
 import type { RunResult, RunSummary, TrialResult } from "../../model/result.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
 import type { TraceEvent } from "../../model/event.ts";

@@ -3,8 +3,8 @@ import { readCheck } from "../../check/check-view.ts";
 import type { RunFinding } from "../../model/finding.ts";
 import type { PlannedCall } from "../../model/check.ts";
 import { shortened } from "../../base/visible-text.ts";
-import { quantile } from "../../trace/tool-events.ts";
-import type { ToolCall, ToolDeclaration, Trajectory } from "../../trace/trajectory.ts";
+import { quantile } from "../../trace/agent-acts.ts";
+import { hasFailed, type ToolCall, type ToolDeclaration, type Trajectory } from "../../trace/trajectory.ts";
 import {
   type CheckedCalls,
   type Definition,
@@ -96,7 +96,7 @@ export class ServerTotals {
   #addChecked(server: string, call: ToolCall, expects: PlannedCall["expects"]): void {
     const tool = this.#tool(server, call.tool);
     if (tool === undefined) return;
-    const isFailure = failed(call);
+    const isFailure = hasFailed(call);
     if (expects === "refusal")
       tool.checked = addChecked(tool.checked, { ...noneChecked, invalid: 1, refused: Number(isFailure) });
     else {
@@ -109,7 +109,7 @@ export class ServerTotals {
     const tool = this.#tool(server, call.tool);
     if (tool === undefined) return;
     tool.calls += 1;
-    if (failed(call)) tool.errors += 1;
+    if (hasFailed(call)) tool.errors += 1;
     addLatency(tool, call);
   }
 
@@ -158,10 +158,6 @@ export class ServerTotals {
       });
     });
   }
-}
-
-function failed({ error, result }: ToolCall): boolean {
-  return error !== undefined || result?.["isError"] === true;
 }
 
 function addLatency({ latencies }: ToolSums, { latencyMs }: ToolCall): void {

@@ -10,17 +10,18 @@ import type { Trial } from "../../model/plan.ts";
 import { eventLines } from "../render-trace.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { shortened } from "../../base/visible-text.ts";
+import type { Phase, TraceEvent } from "../../model/event.ts";
+import { type AgentAct, agentActs, isUnrecorded, serverIn } from "../../trace/agent-acts.ts";
 import {
-  type EventOf,
-  type Phase,
+  type Exchange,
+  hasFailed,
+  outcomeOf,
+  saysSame,
   type StepAttempt,
-  stepPaths,
   type StepRun,
-  stepRuns,
-  type TraceEvent,
-} from "../../model/event.ts";
-import { type AgentTool, matchAgentTools } from "../../trace/tool-events.ts";
-import { type Exchange, type ToolCall, type Trajectory, turnEnds } from "../../trace/trajectory.ts";
+  type ToolCall,
+  type Trajectory,
+} from "../../trace/trajectory.ts";
 import {
   type CallItem,
   type Excerpt,
@@ -118,12 +119,11 @@ type Body = {
 
 /** The items of a trial, in the order of their numbers. Each event is an item, or a part of one. */
 function traceItems(trajectory: Trajectory, making: Making): readonly TraceItem[] {
-  const { events } = trajectory;
+  const { events, pathOf } = trajectory;
   const start = events[0]?.at ?? 0;
   // Graders may ask a judge much later.
   const end = events.find(({ type }) => type === "trial.finished")?.at ?? Infinity;
-  const pathOf = stepPaths(events);
-  const bodies = joinedItems(trajectory, making, pathOf);
+  const bodies = joinedItems(trajectory, making);
   const place: Place = { steps: [] };
   const items: TraceItem[] = [];
   for (const event of events) {
@@ -160,96 +160,55 @@ function traceItems(trajectory: Trajectory, making: Making): readonly TraceItem[
 function joinedItems(
   trajectory: Trajectory,
   { lineOf, isOngoing, hashOf }: Making,
-  pathOf: (step: string) => string,
 ): ReadonlyMap<number, Body | undefined> {
-  const { events } = trajectory;
   const bodies = new Map<number, Body | undefined>();
-  const add = (body: Body, ...parts: readonly (number | undefined)[]): void => {
-    for (const seq of [body.endSeq, ...parts]) if (seq !== undefined) bodies.set(seq, undefined);
+  const add: Add = (body, ...parts) => {
+    if (body.endSeq !== undefined) bodies.set(body.endSeq, undefined);
+    for (const seq of parts) bodies.set(seq, undefined);
     bodies.set(body.seq, body);
   };
-  addSpans(events, add);
-  addSteps(stepRuns(events), pathOf, add);
-  const reports = new Map<string, EventOf<"agent.tool">[]>();
-  for (const event of events) {
-    if (event.type !== "agent.tool") continue;
-    reports.set(event.callId, [...(reports.get(event.callId) ?? []), event]);
+  addSpans(trajectory, add);
+  addSteps(trajectory.steps, trajectory.pathOf, add);
+  for (const act of agentActs(trajectory)) {
+    if (act.call === undefined) add(reportedBody(act, hashOf), ...act.seqs);
+    else for (const { seq } of act.report?.reports ?? []) bodies.set(seq, undefined);
   }
-  const seqsOf = (tool: AgentTool | undefined) =>
-    (reports.get(tool?.callId ?? "") ?? []).map(({ seq }) => seq);
-  const { calls, unrecorded, others } = matchAgentTools(trajectory);
-  const reported = new Map(calls.map((matched) => [matched.call, matched.report]));
   const exchanges = new Map(trajectory.exchanges.map((exchange) => [exchange.request.seq, exchange]));
-  const refused = new Set(
-    events.flatMap((event) => (event.type === "tool.refused" ? [requestKey(event, event.id)] : [])),
-  );
-  for (const call of trajectory.calls) {
-    const exchange = exchanges.get(call.seq);
-    const isRefused = refused.has(requestKey(exchange?.request, exchange?.request.message["id"]));
-    add(callBody(call, exchange, { isRefused, isOngoing, hashOf }), ...seqsOf(reported.get(call)));
-  }
-  for (const tool of [...unrecorded, ...others])
-    add(reportedBody(tool, reports.get(tool.callId) ?? [], hashOf), ...seqsOf(tool));
+  for (const call of trajectory.calls) add(callBody(call, exchanges.get(call.seq), { isOngoing, hashOf }));
   const called = new Set(trajectory.calls.map(({ seq }) => seq));
-  for (const exchange of trajectory.exchanges)
+  for (const exchange of [...trajectory.exchanges, ...trajectory.serverRequests])
     if (!called.has(exchange.request.seq)) add(requestBody(exchange));
   for (const event of trajectory.unasked) add(otherBody(event, lineOf));
-  addServerRequests(events, new Set(trajectory.unasked.map(({ seq }) => seq)), add);
   return bodies;
 }
 
-type Add = (body: Body, ...parts: readonly (number | undefined)[]) => void;
-
-/** What the two halves of an exchange have in common. */
-function requestKey(
-  event: { readonly server: string; readonly client?: string } | undefined,
-  id: Json | undefined,
-): string {
-  return JSON.stringify([event?.server, event?.client, id]);
-}
+type Add = (body: Body, ...parts: readonly number[]) => void;
 
 /** Phases and turns, from their begin to their end. */
-function addSpans(events: readonly TraceEvent[], add: Add): void {
-  const ends = new Map(turnEnds(events).map((end) => [end.seq, end.oddity]));
-  const phases = new Map<Phase, EventOf<"phase.started">>();
-  const turns = new Map<number, EventOf<"turn.started">>();
+function addSpans({ events, turns }: Trajectory, add: Add): void {
+  const phases = new Map<Phase, number>();
   for (const event of events) {
-    switch (event.type) {
-      case "phase.started":
-        phases.set(event.phase, event);
-        add({ kind: "phase", seq: event.seq, name: event.phase });
-        break;
-      case "phase.finished": {
-        const { seq: endSeq, phase: name, durationMs } = event;
-        const seq = phases.get(name)?.seq;
-        if (seq !== undefined) add({ kind: "phase", seq, endSeq, name, durationMs });
-        break;
-      }
-      case "turn.started":
-        turns.set(event.turn, event);
-        add({ kind: "turn", seq: event.seq, user: excerptOf(event.user, event.seq, "/user") });
-        break;
-      case "turn.finished": {
-        const begun = turns.get(event.turn);
-        if (begun === undefined) break;
-        const { seq } = begun;
-        add(
-          withoutUndefined({
-            kind: "turn" as const,
-            seq,
-            endSeq: event.seq,
-            user: excerptOf(begun.user, seq, "/user"),
-            durationMs: event.at - begun.at,
-            reason: event.reason,
-            problem: ends.get(event.seq),
-          }),
-        );
-        break;
-      }
-      default:
-        break;
+    if (event.type === "phase.started") {
+      phases.set(event.phase, event.seq);
+      add({ kind: "phase", seq: event.seq, name: event.phase });
+    } else if (event.type === "phase.finished") {
+      const { seq: endSeq, phase: name, durationMs } = event;
+      const seq = phases.get(name);
+      if (seq !== undefined) add({ kind: "phase", seq, endSeq, name, durationMs });
     }
   }
+  for (const { seq, at, user, end } of turns)
+    add(
+      withoutUndefined({
+        kind: "turn" as const,
+        seq,
+        endSeq: end?.seq,
+        user: excerptOf(user, seq, "/user"),
+        durationMs: end === undefined ? undefined : end.at - at,
+        reason: end?.reason,
+        problem: end?.oddity,
+      }),
+    );
 }
 
 function addSteps(runs: readonly StepRun[], pathOf: (step: string) => string, add: Add): void {
@@ -288,11 +247,11 @@ const maxErrorLength = 1000;
 function callBody(
   call: ToolCall,
   exchange: Exchange | undefined,
-  { isRefused, isOngoing, hashOf }: Pick<Making, "isOngoing" | "hashOf"> & { readonly isRefused: boolean },
+  { isOngoing, hashOf }: Pick<Making, "isOngoing" | "hashOf">,
 ): Body {
   const { seq, server, tool, args, responseSeq, result, error, fault } = call;
   const hasArgs = exchange?.params["arguments"] !== undefined;
-  const status = isRefused ? "rejected" : statusOf(call, isOngoing);
+  const status = exchange?.refused === true ? "rejected" : statusOf(call, isOngoing);
   const place = exchange === undefined ? "/args" : hasArgs ? "/message/params/arguments" : "/message/params";
   const [value, pointer] = result === undefined ? [undefined, ""] : displayResult(result);
   const shown = {
@@ -339,11 +298,12 @@ function hashesOf(
   return Object.keys(hashes).length === 0 ? undefined : hashes;
 }
 
-function statusOf({ error, result, responseSeq }: ToolCall, isOngoing: boolean): CallItem["status"] {
+function statusOf(call: ToolCall, isOngoing: boolean): CallItem["status"] {
+  const { error, responseSeq } = call;
   if (error?.kind === "rejected") return "rejected";
-  if (error === undefined) return result?.["isError"] === true ? "error" : "ok";
-  const isOpen = error.kind === "no-response" && error.cancelled === undefined && responseSeq === undefined;
-  return isOpen && isOngoing ? "pending" : "error";
+  const isOpen = error?.kind === "no-response" && error.cancelled === undefined && responseSeq === undefined;
+  if (isOpen && isOngoing) return "pending";
+  return hasFailed(call) ? "error" : "ok";
 }
 
 /**
@@ -357,19 +317,10 @@ function displayResult(result: JsonObject): readonly [value: Json, pointer: stri
     const { type, text } = only;
     if (type === "text" && typeof text === "string") {
       if (structuredContent === undefined) return [text, "/message/result/content/0/text"];
-      if (isSameJson(text, structuredContent))
-        return [structuredContent, "/message/result/structuredContent"];
+      if (saysSame(text, structuredContent)) return [structuredContent, "/message/result/structuredContent"];
     }
   }
   return [result, "/message/result"];
-}
-
-function isSameJson(text: string, value: Json): boolean {
-  try {
-    return canonicalJson(JSON.parse(text) as Json) === canonicalJson(value);
-  } catch {
-    return false;
-  }
 }
 
 const maxMedia = 100;
@@ -392,114 +343,50 @@ function mediaOf({ content }: JsonObject, seq: number): readonly Media[] | undef
   return media.length === 0 ? undefined : media;
 }
 
-/** A use of a tool that only the agent reports; `reports` are the events that say it. */
-function reportedBody(
-  tool: AgentTool,
-  reports: readonly EventOf<"agent.tool">[],
-  hashOf: Making["hashOf"],
-): Body {
-  const { seq, source, status, args = {}, result, startedAt, endedAt } = tool;
-  const server = source.startsWith("mcp:") ? source.slice("mcp:".length) : undefined;
+/** A use of a tool that only the agent reports. */
+function reportedBody(act: AgentAct, hashOf: Making["hashOf"]): Body {
+  const { seq, source, args, result = null, report, durationMs } = act;
+  const { reports = [], status = "started" } = report ?? {};
   const last = reports.at(-1)?.seq;
-  const argsSeq = reports.findLast((report) => report.args === args)?.seq;
-  const resultSeq = reports.findLast((report) => report.result !== undefined)?.seq;
+  const argsSeq = reports.findLast((each) => each.args === args)?.seq;
+  const resultSeq = reports.findLast((each) => each.result !== undefined)?.seq;
   const shown = {
     args: excerptOf(args, argsSeq ?? seq, argsSeq === undefined ? "" : "/args"),
-    result:
-      result === undefined || resultSeq === undefined ? undefined : excerptOf(result, resultSeq, "/result"),
+    result: resultSeq === undefined ? undefined : excerptOf(result, resultSeq, "/result"),
   };
   return withoutUndefined({
     kind: "call" as const,
     seq,
     endSeq: last === seq ? undefined : last,
-    durationMs: endedAt === undefined ? undefined : endedAt - startedAt,
+    durationMs,
     source: source === "builtin" || source === "skill" ? source : ("unknown" as const),
-    server,
-    unrecorded: server === undefined ? undefined : (true as const),
-    tool: tool.tool ?? tool.name,
+    server: serverIn(act),
+    unrecorded: isUnrecorded(act) ? (true as const) : undefined,
+    tool: act.target,
     byAgent: true,
     status: ({ started: "pending", completed: "ok", failed: "error" } as const)[status],
     ...shown,
-    hashes: hashesOf(shown, { args, result: result ?? null }, hashOf),
+    hashes: hashesOf(shown, { args, result }, hashOf),
   });
 }
 
-function requestBody({ request, answer, cancelled }: Exchange): Body {
-  const { seq, at, server, direction } = request;
-  const unusable =
-    answer === undefined && cancelled !== undefined ? `cancelled: ${cancelled.reason}` : undefined;
+function requestBody(exchange: Exchange): Body {
+  const { request, answer, cancelled, heldMs } = exchange;
+  const { seq, at, server, direction, message } = request;
+  const { method, params } = message;
+  const { result, error } = answer === undefined && cancelled === undefined ? {} : outcomeOf(exchange);
   return withoutUndefined({
     kind: "request" as const,
     seq,
     endSeq: answer?.seq,
-    durationMs: answer === undefined ? undefined : answer.at - at,
+    durationMs: answer === undefined ? undefined : Math.max(0, answer.at - at - heldMs),
     server,
     direction,
-    ...saidIn(request),
-    ...answeredBy(answer),
-    ...(unusable === undefined ? {} : { error: unusable }),
+    method: typeof method === "string" ? method : JSON.stringify(method ?? null),
+    params: params === undefined ? undefined : excerptOf(params, seq, "/message/params"),
+    result: result === undefined ? undefined : excerptOf(result, answer?.seq ?? seq, "/message/result"),
+    error: error === undefined ? undefined : shortened(error.message, maxErrorLength),
   });
-}
-
-type Message = Exchange["request"];
-
-function saidIn({ seq, message: { method, params } }: Message): {
-  readonly method: string;
-  readonly params?: Excerpt;
-} {
-  const name = typeof method === "string" ? method : JSON.stringify(method ?? null);
-  return {
-    method: name,
-    ...(params === undefined ? {} : { params: excerptOf(params, seq, "/message/params") }),
-  };
-}
-
-function answeredBy(answer: Message | undefined): { readonly result?: Excerpt; readonly error?: string } {
-  if (answer === undefined) return {};
-  const { seq, malformed, message } = answer;
-  const { result, error } = message;
-  if (malformed !== undefined) return { error: shortened(`malformed: ${malformed}`, maxErrorLength) };
-  if (error !== undefined) return { error: shortened(errorText(error), maxErrorLength) };
-  return result === undefined ? {} : { result: excerptOf(result, seq, "/message/result") };
-}
-
-function errorText(error: Json): string {
-  const text = isJsonObject(error) ? error["message"] : undefined;
-  const code = isJsonObject(error) && typeof error["code"] === "number" ? ` (code ${error["code"]})` : "";
-  return typeof text === "string" ? `${text}${code}` : JSON.stringify(error);
-}
-
-/** Requests and notifications of servers, with the answers of clients. */
-function addServerRequests(events: readonly TraceEvent[], unasked: ReadonlySet<number>, add: Add): void {
-  const open = new Map<string, Message>();
-  for (const event of events) {
-    if (event.type !== "mcp.message" || !isJsonObject(event.message) || unasked.has(event.seq)) continue;
-    // The type of the message was just looked at.
-    const message = event as Message;
-    const { method, id } = message.message;
-    const key = requestKey(event, id);
-    if (event.direction === "server-to-client" && method !== undefined) {
-      const { seq, server, direction } = event;
-      add({ kind: "request", seq, server, direction, ...saidIn(message) });
-      if (id !== undefined) open.set(key, message);
-    } else if (event.direction === "client-to-server" && method === undefined) {
-      const request = open.get(key);
-      if (request === undefined) continue;
-      open.delete(key);
-      const { seq, server, direction } = request;
-      const durationMs = event.at - request.at;
-      add({
-        kind: "request",
-        seq,
-        endSeq: event.seq,
-        durationMs,
-        server,
-        direction,
-        ...saidIn(request),
-        ...answeredBy(message),
-      });
-    }
-  }
 }
 
 /** The item of an event that is joined with no other; undefined for one that says nothing by itself. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { TrialEvents, workflowTask } from "../../test/support/trial-events.ts";
 import type { Json, JsonObject } from "../base/json.ts";
 import type { EventBody, EventOf } from "../model/event.ts";
-import { matchAgentTools, toolDigest, type ToolEvent, toolEvents } from "./tool-events.ts";
+import { agentActs, isUnrecorded, toolDigest, type ToolEvent, toolEvents } from "./agent-acts.ts";
 import { type AgentPreset, agentPresets } from "../agents/programs/presets.ts";
 import { toolOrigin } from "../agents/tool-origin.ts";
 
@@ -91,7 +91,7 @@ describe("events of tools", () => {
       expect.objectContaining({ sequence: 5, serverTool: "slow", isError: true, errorKind: "timeout" }),
     ]);
     expect(new Date(events[0]?.startedAt ?? "").getTime()).toBe(run.events[5]?.at);
-    expect(toolDigest(events, ["other", "calc"])).toEqual({
+    expect(toolDigest(run.trajectory(workflowTask()), ["other", "calc"])).toEqual({
       toolCalls: 5,
       mcpToolCalls: 4,
       serversUsed: ["calc"],
@@ -168,7 +168,10 @@ describe("events of tools", () => {
       { unrecorded: true, server: "calc", serverTool: "add", parentCallId: "p" },
       { unrecorded: true, isError: true },
     ]);
-    expect(toolDigest(run.uses(), ["calc"])).toMatchObject({ mcpToolCalls: 0, serversUnused: ["calc"] });
+    expect(toolDigest(run.trajectory(workflowTask()), ["calc"])).toMatchObject({
+      mcpToolCalls: 0,
+      serversUnused: ["calc"],
+    });
     expect(run.warnings()).toEqual([
       "the agent reports calls that never reached the gateway: calc.add; only the record counts",
     ]);
@@ -209,32 +212,29 @@ describe("events of tools", () => {
   });
 });
 
-const use = (server: string, serverTool: string, durationMs?: number): ToolEvent => ({
-  sequence: 1,
-  callId: "c",
-  name: serverTool,
-  source: `mcp:${server}`,
-  server,
-  serverTool,
-  isError: durationMs === undefined,
-  startedAt: "2026-11-22T00:00:00.000Z",
-  ...(durationMs === undefined ? {} : { durationMs }),
-});
-
 describe("the numbers of an agent's uses of tools", () => {
   it("have the median and the 95th percentile of the calls that were answered, interpolated", () => {
-    const times = [100, 9, 2, 1].map((time, index) => use("calc", index < 3 ? "add" : "sub", time));
-    expect(toolDigest([...times, use("calc", "add")], ["calc"]).servers).toEqual({
+    const run = new ProgramTrial();
+    for (const [index, time] of [100, 9, 2, 1].entries()) {
+      run.asks("1", index, index < 3 ? "add" : "sub");
+      run.wait(time - 1);
+      run.gets("1", index, { result: text("") });
+    }
+    run.asks("1", 9, "add");
+    expect(toolDigest(run.trajectory(workflowTask()), ["calc"]).servers).toEqual({
       calc: { calls: 5, errors: 1, distinctTools: 2, p50Ms: 5.5, p95Ms: 86.35 },
     });
-    expect(toolDigest([use("calc", "add")], ["calc"]).servers).toEqual({
+    const unanswered = new ProgramTrial();
+    unanswered.asks("1", 9, "add");
+    expect(toolDigest(unanswered.trajectory(workflowTask()), ["calc"]).servers).toEqual({
       calc: { calls: 1, errors: 1, distinctTools: 1 },
     });
   });
 
   it("name servers in the order of the task, whichever was called first", () => {
-    const events = [use("c", "t", 1), use("b", "t", 1), use("elsewhere", "t", 1)];
-    expect(toolDigest(events, ["a", "b", "c", "d"])).toMatchObject({
+    const run = new ProgramTrial();
+    for (const server of ["c", "b", "elsewhere"]) run.call("t", {}, { content: [] }, { server });
+    expect(toolDigest(run.trajectory(workflowTask()), ["a", "b", "c", "d"])).toMatchObject({
       serversUsed: ["b", "c", "elsewhere"],
       serversUnused: ["a", "d"],
     });
@@ -283,16 +283,17 @@ describe("an agent's reports and the calls on record", () => {
       run.reports(id, id, { source: `mcp:${server}`, tool, ...(args === undefined ? {} : { args }) });
     for (const [, args = {}, server = "calc", tool = "add"] of calls)
       run.call(tool, args, { content: [] }, { server });
-    const found = matchAgentTools(run.trajectory(workflowTask()));
-    expect(found.calls.map((call) => call.report?.callId)).toEqual(told);
-    expect(found.unrecorded.map(({ callId }) => callId)).toEqual(unrecorded);
+    const acts = agentActs(run.trajectory(workflowTask()));
+    const recorded = acts.filter(({ call }) => call !== undefined);
+    expect(recorded.map(({ report }) => report?.callId)).toEqual(told);
+    expect(acts.filter(isUnrecorded).map(({ report }) => report?.callId)).toEqual(unrecorded);
   });
 
   it("leave out the calls of steps, which are not the agent's", () => {
     const run = new ProgramTrial().reports("mine", "mine", { ...calcAdd, args: { a: 1 } });
     run.step("check", {}, () => void run.call("add", { a: 1 }, { content: [] }, { server: "calc" }));
-    const { calls, unrecorded } = matchAgentTools(run.trajectory(workflowTask()));
-    expect([calls, unrecorded.map(({ callId }) => callId)]).toEqual([[], ["mine"]]);
+    const acts = agentActs(run.trajectory(workflowTask()));
+    expect(acts.map(({ call, report }) => [call, report?.callId])).toEqual([[undefined, "mine"]]);
   });
 });
 

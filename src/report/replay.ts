@@ -1,0 +1,79 @@
+import { serializeError } from "../base/error.ts";
+import { taskOf, type Trial } from "../model/plan.ts";
+import { eventsOf, type TraceEvent } from "../model/event.ts";
+import type { RecordedRun, RunResult, TrialResult } from "../model/result.ts";
+import { buildTrajectory, readTrace } from "../trace/trajectory.ts";
+import { collectEvidence } from "./evidence.ts";
+import type { RunEnd } from "./reporter.ts";
+import { notRun, RunTally, trialResult, ungradedTrial } from "./trial-result.ts";
+
+/**
+ * Computes the result of a run again from its plan and its events, one trial at a time, so that only the events of one need
+ * be in memory.
+ */
+export class RunReplay {
+  readonly #run: Omit<RecordedRun, "events">;
+  readonly #tally: RunTally;
+
+  constructor(run: Omit<RecordedRun, "events">) {
+    this.#run = run;
+    this.#tally = new RunTally(run.plan);
+  }
+
+  /** The row of a trial in the result; each trial is to be added once. */
+  add(trial: Trial, events: readonly TraceEvent[]): TrialResult {
+    return this.resultOf(trial, events, this.#tally);
+  }
+
+  /** The row of a trial, added to a tally if one is given. */
+  resultOf(trial: Trial, events: readonly TraceEvent[], tally?: RunTally): TrialResult {
+    const { interrupted, durationMs } = this.#run;
+    const task = taskOf(trial, this.#run.plan);
+    if (events.length === 0) {
+      const error = notRun({ interrupted: interrupted === true || durationMs === undefined });
+      return ungradedTrial(trial, task, { verdict: "skip", error, durationMs: 0 });
+    }
+    try {
+      const trajectory = buildTrajectory(trial, task, events);
+      const result = trialResult(trajectory, eventsOf(events, "trial.graded").at(-1)?.grades);
+      tally?.add(trajectory, result);
+      return result;
+    } catch (cause) {
+      return ungradedTrial(trial, task, { verdict: "error", error: serializeError(cause), durationMs: 0 });
+    }
+  }
+
+  /** What the trials that were added say together. */
+  totals(): ReturnType<RunTally["totals"]> {
+    return this.#tally.totals();
+  }
+
+  /**
+   * The result, given the rows of all trials and when the last event was. A run that was cut off is `interrupted`, unless all of
+   * its trials had been graded.
+   */
+  result(trials: readonly TrialResult[], lastAt: number | undefined): RunResult {
+    const { plan, startedAt, durationMs } = this.#run;
+    const interrupted =
+      this.#run.interrupted === true || trials.some(({ error }) => error?.code === "run/interrupted");
+    const start = Date.parse(startedAt);
+    const head = { ...this.#run, durationMs: durationMs ?? Math.max(0, (lastAt ?? start) - start) };
+    return this.#tally.result(head, trials, plan, { interrupted });
+  }
+}
+
+/** Computes a run's result again from its plan and its events alone. */
+export function replayRun(run: RecordedRun): RunEnd {
+  const byTrial = Map.groupBy(run.events, (event) => event.trial);
+  const evidence = new Map<string, readonly TraceEvent[]>();
+  const replay = new RunReplay(run);
+  const trials = run.plan.trials.map((trial): TrialResult => {
+    const events = byTrial.get(trial.id) ?? [];
+    const result = replay.add(trial, events);
+    // Events that cannot be read as a trial are evidence of nothing.
+    if (events.length > 0 && result.verdict !== "pass" && result.error?.kind !== "bug")
+      evidence.set(trial.id, collectEvidence(readTrace(events), result.grades));
+    return result;
+  });
+  return { result: replay.result(trials, run.events.at(-1)?.at), evidence };
+}
