@@ -13,15 +13,15 @@ import type { TraceEvent } from "./model/event.ts";
 import { buildTrajectory, type ToolCall } from "./trace/trajectory.ts";
 import { consoleReporter } from "./report/console.ts";
 
-/** What the verdict of a trial rests on. */
+/** The evidence of a trial's verdict. */
 export interface TrialEvidence {
   /** The cited tool calls, of a trial that did not pass also the first and last ones, with their arguments and results. */
   readonly calls: readonly ToolCall[];
-  /** Everything that its grades cite, and what belongs to it, as recorded. */
+  /** The recorded events that its grades cite, with those that belong to them. */
   readonly events: readonly TraceEvent[];
 }
 
-/** The result document of a run, with what was recorded of it. */
+/** The result document of a run, with its plan and evidence. */
 export interface Evaluation extends RunResult {
   /** The run folder; absent when nothing was written. */
   readonly folder?: string;
@@ -101,7 +101,7 @@ export const commonChecks = {
   signal: [(value: unknown) => value instanceof AbortSignal, "an AbortSignal"],
 } as const satisfies Readonly<Record<string, OptionCheck>>;
 
-/** Checks the options that callers without TypeScript give to a function. Throws `usage/invalid-option`. */
+/** Checks the options of a function, for callers without TypeScript. Throws `usage/invalid-option`. */
 export function checkOptions<Options extends object>(
   caller: string,
   options: Options,

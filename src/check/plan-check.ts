@@ -23,8 +23,8 @@ import { probeServer } from "./server-prober.ts";
 
 export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | "callMs"> {
   /** The committed listing that a server's must equal; `reported` is the name that it gives itself. Absent: none is compared. */
-  readonly snapshotOf?: (server: string, reported: string) => JsonObject;
-  readonly suite?: ConformanceSuite;
+  readonly snapshotOf?: ((server: string, reported: string) => JsonObject) | undefined;
+  readonly suite?: ConformanceSuite | undefined;
   readonly signal: AbortSignal;
   /** Makes what validates the schemas of one server; that throws OutOfTime, and the signal's reason. */
   readonly validationOf: () => ValidateSchema;

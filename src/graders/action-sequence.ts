@@ -75,8 +75,8 @@ function isOptional(each: Action): boolean {
 }
 
 /**
- * Were tools used in this sequence? Only a successful use fulfils an expected action. Score: of the required actions, the share that
- * is fulfilled, in this order where the mode demands one; `exact_match` divides by the number of uses where there are more.
+ * Were tools used in this sequence? Only a successful use fulfils an expected action. Score: the share of the required actions that
+ * are fulfilled, in order if the mode demands it; `exact_match` divides by the number of uses if that is larger.
  */
 export const actionSequence = declaredKind({
   type: "action_sequence",
@@ -142,18 +142,18 @@ interface Expected {
   readonly isOptional?: boolean;
 }
 
-/** Something that the agent did. */
+/** An act of the agent. */
 interface Item {
   readonly name: string;
   readonly seq: number;
   readonly source?: string;
-  /** Whether it fulfils each of the expected. */
+  /** For each expected action, whether it fulfils it. */
   readonly fits: readonly boolean[];
 }
 
 interface Matching {
   readonly mode: Mode;
-  /** Whether there may be more than what is expected. */
+  /** Whether there may be other acts. */
   readonly allowsExtra: boolean;
 }
 
@@ -173,50 +173,34 @@ function sequenceFinding(
     ? (required - missing.length) / required
     : matches.size / Math.max(required + optionals, items.length);
   const inOrder = mode === "any_order_match" ? "" : " in this order";
-  const names = items.map(({ name }) => name);
-  const reasons = [
-    ...(missing.length === 0
-      ? []
-      : [
-          `missing${inOrder}: ${listed(
-            missing.map(({ name }) => name),
-            10,
-          )}`,
-        ]),
-    ...(extras.length === 0
-      ? []
-      : [
-          `not expected${inOrder}: ${listed(
-            extras.map(({ name }) => name),
-            10,
-          )}`,
-        ]),
-  ];
+  const reasons: string[] = [];
+  if (missing.length > 0) reasons.push(`missing${inOrder}: ${listNames(missing)}`);
+  if (extras.length > 0) reasons.push(`not expected${inOrder}: ${listNames(extras)}`);
   const made =
-    nothingDone(trajectory) ?? (names.length === 0 ? "none was used" : `used: ${listed(names, 10)}`);
+    nothingDone(trajectory) ?? (items.length === 0 ? "none was used" : `used: ${listNames(items)}`);
   const passed = reasons.length === 0;
   const found = (passed ? items.filter((_, index) => used.has(index)) : items).map(({ seq }) => seq);
   return {
     verdict: passed ? "pass" : "fail",
     score,
-    reason: passed
-      ? `used${inOrder}: ${listed(
-          expected.map(({ name }) => name),
-          10,
-        )}`
-      : [...reasons, made].join("; "),
+    reason: passed ? `used${inOrder}: ${listNames(expected)}` : [...reasons, made].join("; "),
     evidence: found.length === 0 ? [trajectory.agentStarted ?? 1] : [...new Set(found)],
   };
 }
 
+function listNames(all: readonly { readonly name: string }[]): string {
+  const names = all.map(({ name }) => name);
+  return listed(names, 10);
+}
+
 /**
- * Positions of the items that fulfil the expected, each after the one before: a longest common subsequence, of all those one with
- * the most required ones.
+ * Positions of the items that fulfil the expected actions, in order: of the common subsequences with the most required actions a
+ * longest one.
  */
 function matchInOrder(expected: readonly Expected[], items: readonly Item[]): ReadonlyMap<number, number> {
   const columns = items.length + 1;
   const weights = expected.map((each) => (each.isOptional === true ? 1 : expected.length + 1));
-  // best[i * columns + j]: the greatest weight that the expected from i on and the items from j on can have.
+  // best[i * columns + j]: the maximum weight of the expected actions from i on and the items from j on.
   const best = new Int32Array((expected.length + 1) * columns);
   const at = (i: number, j: number): number => best[i * columns + j] ?? 0;
   const paired = (i: number, j: number): number =>
@@ -233,7 +217,7 @@ function matchInOrder(expected: readonly Expected[], items: readonly Item[]): Re
   return matches;
 }
 
-/** Positions of the items that fulfil the expected, in any order: a maximum matching, of the required ones first. */
+/** Positions of the items that fulfil the expected actions, in any order: a maximum matching, first of the required actions. */
 function matchAnyOrder(expected: readonly Expected[], items: readonly Item[]): ReadonlyMap<number, number> {
   const owners = new Map<number, number>();
   const place = (wanted: number, seen: Set<number>): boolean => {
@@ -303,9 +287,9 @@ export const skillInvocation = declaredKind({
     const { loads, given } = skillLoads(trajectory);
     const forbidden = forbidden_skills.filter((skill) => loads.some(({ text }) => isOf(skill, text)));
     if (forbidden.length > 0) {
-      const shown = loads.filter(({ text }) => forbidden.some((skill) => isOf(skill, text)));
+      const found = loads.filter(({ text }) => forbidden.some((skill) => isOf(skill, text)));
       const reason = `loaded, which is forbidden: ${forbidden.join(", ")}`;
-      return { verdict: "fail", score: 0, reason, evidence: shown.map(({ seq }) => seq) };
+      return { verdict: "fail", score: 0, reason, evidence: found.map(({ seq }) => seq) };
     }
     const none = given === undefined && loads.length === 0 ? "the agent was given no skills" : undefined;
     if (required_skills.length === 0) {

@@ -96,7 +96,7 @@ export type Assertions = z.output<typeof assertionsSchema>;
 
 type AssertionKind = keyof Assertions;
 
-/** The kinds of assertion that are made; an empty list, `false`, and at least no call at all assert nothing. */
+/** The kinds of assertions in a set, without those that assert nothing: an empty list, `false`, and a minimum of 0. */
 export function assertionKinds(set: Assertions): readonly AssertionKind[] {
   return (Object.keys(set) as AssertionKind[]).filter((kind) => {
     const value = set[kind];
@@ -130,14 +130,13 @@ export const assertions = declaredKind<typeof assertionsSchema, Assertions | rea
 });
 
 /**
- * Do the assertions of task sets about the agent's own calls hold? Score = kinds of assertions that hold / kinds that
- * are made, over all sets; all must hold. Only a successful call shows that something was called; what must not
- * be called, be called again, or be called too often must not even fail. Calls of steps do not count.
+ * Do the assertions of task sets about the agent's own calls hold? Score = kinds of assertions that hold / all kinds, over all
+ * sets; all must hold. A required call must have succeeded; forbidden, repeated and too many calls count also when they failed.
+ * Calls of steps do not count.
  *
- * Differences from the tool that the assertions come from, on purpose: two calls are duplicates when their arguments are
- * equal as JSON, not only as text; without an agent nothing is asserted, not even `toolsNotUsed`; a failed call shows no use;
- * and that nothing forbidden was called is not evidence by itself when no call succeeded, or when every call was made to fail
- * on purpose.
+ * Intended differences from the tool that the assertions come from: two calls are duplicates when their arguments are
+ * equal as JSON, not only as text; without an agent nothing is asserted, not even `toolsNotUsed`; a failed call is not a use;
+ * and the absence of forbidden calls is no evidence when no call succeeded, or a fault was injected into every call.
  */
 function gradeAssertions(sets: readonly Assertions[], trajectory: Trajectory): GradedFinding {
   const { agentStarted: started } = trajectory;
@@ -167,7 +166,7 @@ function gradeAssertions(sets: readonly Assertions[], trajectory: Trajectory): G
 interface GraderResult {
   readonly holds: boolean;
   readonly reason: string;
-  /** Numbers of the calls that it rests on; none when it rests on their absence. */
+  /** Numbers of the calls that show it; empty for an absence. */
   readonly seqs: readonly number[];
 }
 
@@ -190,7 +189,7 @@ function evidenceOf(trajectory: Trajectory): Evidence {
   };
 }
 
-/** Why the calls are no evidence; undefined when they are. */
+/** Why the calls are no evidence; undefined: they are. */
 function gapIn({ calls, own }: Evidence): string | undefined {
   if (calls.length + own.length === 0) return "the agent called nothing";
   if (effective([...calls, ...own]).length === 0) return "no call of the agent succeeded";
@@ -234,7 +233,7 @@ function nameOf({ server, target }: AgentCall): string {
   return qualified({ server, name: target });
 }
 
-/** Calls of a server, by name or by pattern; both: one of the two has to fit. None: any call. */
+/** Calls of a server, by name or by pattern; with both, one has to fit. Without: any call. */
 interface CallPattern {
   readonly server: string;
   readonly name: string | undefined;
@@ -282,7 +281,7 @@ function none(patterns: readonly CallPattern[], type: CallType, evidence: Eviden
   return { holds: false, reason, seqs: found.map(({ seq }) => seq) };
 }
 
-/** A tool that its server does not offer, with a name so near to one that it does offer that it must be a slip. */
+/** Why an assertion about a tool cannot fail: its server does not offer the tool, but one with a similar name. */
 function slipOf({ server, name }: CallPattern, trajectory: Trajectory): string[] {
   const near = name === undefined ? undefined : misspelling(name, trajectory, server);
   if (near === undefined) return [];
@@ -341,7 +340,7 @@ function keyOf({ server, target, args }: AgentCall): string {
   return JSON.stringify([server, target, canonicalJson(args ?? {})]);
 }
 
-/** The calls that show that something was used. One that was made to fail on purpose shows no less than it would have. */
+/** The calls that succeeded, or would have without an injected fault. */
 function effective<T extends AgentAct>(calls: readonly T[]): readonly T[] {
   return calls.filter(({ failure, faulted }) => failure === undefined || faulted === true);
 }

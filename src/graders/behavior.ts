@@ -94,25 +94,25 @@ type Behavior = z.output<typeof config>;
 function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderCheck[] {
   const uses = toolUses(trajectory);
   const counted = {
-    max_tool_calls: { isOfCalls: false, what: "tool call", find: () => uses },
-    max_mcp_calls: { isOfCalls: false, what: "MCP tool call", find: () => uses.filter(isOfServer) },
+    max_tool_calls: { needsCalls: false, what: "tool call", find: () => uses },
+    max_mcp_calls: { needsCalls: false, what: "MCP tool call", find: () => uses.filter(isOfServer) },
     max_tool_errors: {
-      isOfCalls: true,
+      needsCalls: true,
       what: "failed tool call",
       find: () => uses.filter(({ failure }) => failure !== undefined),
     },
-    max_duplicate_calls: { isOfCalls: true, what: "repeated call", find: () => repeated(uses) },
+    max_duplicate_calls: { needsCalls: true, what: "repeated call", find: () => repeated(uses) },
   } as const;
-  const counts = Object.entries(counted).flatMap(([key, { isOfCalls, what, find }]) => {
-    const most = wanted[key as keyof typeof counted];
-    // Without a call there was none that could have failed or been repeated.
-    if (most === undefined || (isOfCalls && uses.length === 0)) return [];
+  const counts = Object.entries(counted).flatMap(([key, { needsCalls, what, find }]) => {
+    const max = wanted[key as keyof typeof counted];
+    // Without a call, none could have failed or been repeated.
+    if (max === undefined || (needsCalls && uses.length === 0)) return [];
     const found = find();
     const names = found.length === 0 ? "" : ` (${listed(namesOf(found), 5)})`;
     const check = limitCheck(
       `${found.length} ${what}${found.length === 1 ? "" : "s"}${names}`,
       found.length,
-      most,
+      max,
     );
     return [{ ...check, evidence: found.map(({ seq }) => seq) }];
   });
@@ -133,25 +133,29 @@ function usageChecks(wanted: Behavior, { usage, events }: Trajectory): readonly 
   const requests = usage?.requests ?? (answers.length > 0 ? answers.length : undefined);
   const durationMs =
     ended.length === 0 ? undefined : Math.round(ended.reduce((sum, event) => sum + event.durationMs, 0));
-  return [
-    ...(max_tokens === undefined ? [] : [known(tokens, "token", max_tokens)]),
-    ...(max_iterations === undefined ? [] : [known(requests, "answer of the model", max_iterations)]),
-    ...(max_duration_ms === undefined ? [] : [known(durationMs, "ms", max_duration_ms)]),
-  ].map((check) => ({ ...check, evidence: ended.map(({ seq }) => seq) }));
+  const evidence = ended.map(({ seq }) => seq);
+  const checks: GraderCheck[] = [];
+  const limit = (found: number | undefined, unit: string, max: number | undefined): void => {
+    if (max !== undefined) checks.push({ ...usageCheck(found, unit, max), evidence });
+  };
+  limit(tokens, "token", max_tokens);
+  limit(requests, "answer of the model", max_iterations);
+  limit(durationMs, "ms", max_duration_ms);
+  return checks;
 }
 
-/** A limit of a number that may not be known. */
-function known(found: number | undefined, unit: string, most: number): Omit<GraderCheck, "evidence"> {
+/** Checks a number that may be unknown. */
+function usageCheck(found: number | undefined, unit: string, max: number): Omit<GraderCheck, "evidence"> {
   const [one, ...rest] = unit.split(" ");
   const units = (count: number): string =>
     unit === "ms" || count === 1 ? unit : [`${one ?? ""}s`, ...rest].join(" ");
   if (found === undefined)
-    return { passed: false, reason: `the number of ${units(2)} is not known, at most ${most} allowed` };
-  return limitCheck(`${found} ${units(found)}`, found, most);
+    return { passed: false, reason: `the number of ${units(2)} is not known, at most ${max} allowed` };
+  return limitCheck(`${found} ${units(found)}`, found, max);
 }
 
-function limitCheck(reported: string, found: number, most: number): Omit<GraderCheck, "evidence"> {
-  return { passed: found <= most, reason: `${reported}, at most ${most} allowed` };
+function limitCheck(what: string, found: number, max: number): Omit<GraderCheck, "evidence"> {
+  return { passed: found <= max, reason: `${what}, at most ${max} allowed` };
 }
 
 type FindUses = (uses: readonly ToolUse[], name: string) => readonly ToolUse[];
@@ -200,7 +204,7 @@ function nameChecks(
     const hint = slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
     const reason = `${name} was ${isUsed ? "" : "not "}used${why}${hint}`;
     const evidence = found.map(({ seq }) => seq);
-    // That a tool was not used says nothing where its name is a slip.
+    // A misspelt name of a tool cannot be in a use.
     return { passed: isUsed === isWanted && slip === undefined, reason, evidence };
   });
 }

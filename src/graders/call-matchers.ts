@@ -16,11 +16,11 @@ const matchers = {
   equals: optional(anyJson, "The value equals this one, as JSON."),
   contains: optional(
     filledText,
-    "The value contains this text, in the same case. Values that are no text are compared as compact JSON.",
+    "The value contains this text, in the same case. Values other than texts are compared as compact JSON.",
   ),
   regex: optional(
     patternText,
-    "This regular expression (RE2) is found anywhere in the value. Values that are no text are compared as compact JSON.",
+    "This regular expression (RE2) is found anywhere in the value. Values other than texts are compared as compact JSON.",
   ),
   range: optional(
     closedObject({ gte: bound, lte: bound, gt: bound, lt: bound })
@@ -74,7 +74,7 @@ export const toolName = filledText.superRefine((name, context) => {
 
 const patternDescription = "a regular expression (RE2) that must match the whole name";
 
-/** What calls of a tool are, besides where the tool comes from. */
+/** The fields of a description of calls, without the source of the tool. */
 export const callFields = {
   tool: optional(
     toolName,
@@ -91,7 +91,7 @@ export const sourceText = z
   .string()
   .regex(/^(?:mcp:.+|builtin|skill)$/s, { error: "must be mcp:SERVER, builtin or skill" });
 
-/** A call as settings describe it; all that is given must hold. */
+/** A description of calls; all that is given must hold. */
 export const callSchema = z.lazy(() =>
   closedObject({
     ...callFields,
@@ -119,7 +119,7 @@ export const callSchema = z.lazy(() =>
 
 export type WantedCall = Partial<z.output<typeof callSchema>>;
 
-/** The uses of tools that are of the kind that is described. */
+/** The uses of tools that a description fits. */
 export async function usesThatFit(
   wanted: WantedCall,
   uses: readonly ToolUse[],
@@ -146,7 +146,7 @@ export async function usesThatFit(
 
 type UseTest = (use: ToolUse) => boolean;
 
-/** Tells whether a use is of the kind that is described, as far as that can be told without a validator. */
+/** Tests uses of tools by a description, except for its schemas, which need a validator. */
 function callTest(wanted: WantedCall): UseTest {
   const { tool, tool_pattern, source, args = {}, success } = wanted;
   const patterns = {
@@ -177,13 +177,13 @@ function callTest(wanted: WantedCall): UseTest {
   return (use) => tests.every((fits) => fits(use));
 }
 
-/** Tells whether a name, exact or a pattern, is that of a used tool; SERVER.NAME is one too. */
+/** Tests whether a used tool has a name: NAME, SERVER.NAME or `/PATTERN/`. */
 export function nameTest(name: string): UseTest {
   const pattern = patternIn(name);
   return pattern === undefined ? (use) => use.tool === name || use.name === name : patternTest(pattern);
 }
 
-/** Tells whether a pattern matches the whole name of a used tool. */
+/** Tests whether a pattern matches the whole name of a used tool. */
 function patternTest(pattern: string): UseTest {
   const compiled = compilePattern(`^(?:${pattern})$`);
   // Agents use the same few tools again and again.
@@ -209,7 +209,7 @@ function valueAt(args: Json, path: string): Json | undefined {
     );
 }
 
-/** True for a `json_schema`, which only a validator can tell. */
+/** True for a `json_schema`, which needs a validator. */
 function fitsValue(wanted: Matcher, value: Json): boolean {
   const { equals, contains, regex, range, json_schema } = wanted;
   if (contains !== undefined) return textOf(value).includes(contains);
@@ -240,7 +240,7 @@ function textOf(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** The call in words. */
+/** A description of calls in words. */
 export function describeCall(wanted: WantedCall): string {
   const { tool, tool_pattern, source, args = {}, success } = wanted;
   const patterns = {

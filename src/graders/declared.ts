@@ -44,14 +44,14 @@ export const workspaceTypes: ReadonlySet<string> = new Set(["diff", "file"]);
 
 export type ParsedGrader = z.output<typeof graderSchema>;
 
-/** What reading a grader has to know of its type. */
+/** The settings of a type of grader. */
 export interface GraderSettings {
   readonly config: z.ZodType;
   /** Files that its settings name, with their places there; they must exist beside the file that declares it. */
   files?(config: unknown): readonly NamedFile[];
   /** Servers that its settings name; each must be one of the eval's. */
   servers?(config: unknown): readonly string[];
-  /** The judge that it asks: with `model` one of its own, else that of the eval. Absent, undefined: none. */
+  /** The judge that it asks. Absent, undefined: none. */
   judge?(config: unknown): AskedJudge | undefined;
 }
 
@@ -59,9 +59,9 @@ export interface GraderSettings {
 export interface AskedJudge {
   /** Absent: that of the eval. */
   readonly model?: string | undefined;
-  /** A model that is asked the same, to compare. */
+  /** A model that is asked the same, for comparison. */
   readonly second?: string | undefined;
-  /** Lowest score of the judge with which the grade passes; absent: more than that score decides. */
+  /** Lowest score of the judge with which the grade passes; absent: the score does not decide alone. */
   readonly threshold?: number | undefined;
 }
 
@@ -75,13 +75,13 @@ export interface NamedFile {
 
 /** The files that settings may name, by paths relative to a folder. */
 interface FileAccess {
-  /** What a path leads to; `outside`: to where the file that declares the grader may not look. */
+  /** The kind of what is at a path; `outside`: a file that declares graders may not name it. */
   readonly look: (path: string) => "file" | "folder" | "nothing" | "outside";
   /** Throws an Error for a file that cannot be read, or is very large. */
   readonly readText: (path: string) => string;
 }
 
-/** The types of graders, and the folder of the file that declares some. */
+/** The types of graders, and the file that declares graders. */
 export interface GraderTypes extends FileAccess {
   readonly types: Readonly<Record<string, GraderSettings>>;
   /** Absolute path. */
@@ -90,10 +90,10 @@ export interface GraderTypes extends FileAccess {
   readonly locate?: Locate | undefined;
 }
 
-/** What a document that declares no graders needs. */
+/** For a document without graders. */
 const noTypes: GraderTypes = { types: {}, dir: "", look: () => "nothing", readText: () => "" };
 
-/** Reads lists of graders of one file; the names in `taken` are those of graders that grade the same tasks. */
+/** Reads lists of graders of one file. `taken` are other graders of the same tasks. */
 export type ReadGraders = (
   declared: readonly ParsedGrader[],
   path: KeyPath,
@@ -144,7 +144,7 @@ export function placesOf(config: JsonObject, path: KeyPath, locate: Locate): Gra
   return places.length === 0 ? undefined : Object.fromEntries(places);
 }
 
-/** Where a setting of a grader is; where that is unknown, the grader. */
+/** The place of a setting, or else of its grader. */
 export function settingLocation(
   { location, places }: Pick<GraderSpec, "location" | "places">,
   key: string,
@@ -152,7 +152,7 @@ export function settingLocation(
   return location && { ...location, ...places?.[key] };
 }
 
-/** Reads the settings of a grader at `place`. Undefined for wrong ones; why is added. */
+/** Reads the settings of a grader at `place`. Adds problems; undefined for invalid settings. */
 export function readSettings(
   settings: GraderSettings,
   config: unknown,
@@ -174,7 +174,7 @@ export function readSettings(
   return { config: data as JsonObject, ...(servers.length === 0 ? {} : { servers }) };
 }
 
-/** Whether no part of what an issue is about is wrong by itself: what holds for all parts together cannot be told of a wrong one. */
+/** Whether an issue is not a rule about an object with an invalid part: such a rule cannot be checked. */
 function isFirst({ code, path }: z.core.$ZodIssue, _: number, all: readonly z.core.$ZodIssue[]): boolean {
   if (code !== "custom") return true;
   const isPart = (other: z.core.$ZodIssue): boolean =>

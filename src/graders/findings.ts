@@ -1,13 +1,13 @@
 import { countFindings } from "../model/alike-findings.ts";
 import { graderKind, skip } from "./grader.ts";
 
-/** The findings of a trial of `mcpvals check`. An error fails it; without evidence for the part of the check there is nothing to judge. */
+/** The findings of a trial of `mcpvals check`. An error fails it; without findings and without evidence for its part of the check it is a skip. */
 export const findingsGrader = graderKind({
   type: "findings",
   forms: ["check"],
   settingsOf: ({ check }) => check,
   async grade(check, trajectory, context) {
-    // Most runs check no server, so that the rules are loaded only here.
+    // Loaded only here, since most runs check no server.
     const [{ findDefects }, { readCheck }, { evidenceIn }] = await Promise.all([
       import("../check/catalogue.ts"),
       import("../check/check-view.ts"),

@@ -36,12 +36,12 @@ function refuseNonFinite(key: string, value: unknown): unknown {
   return value;
 }
 
-/** What was thrown, which may be anything. */
+/** Describes a thrown value, which may be anything. */
 function reported(error: unknown, show: (error: unknown) => string = briefly): string {
   try {
     return show(error);
   } catch {
-    return "what cannot be shown";
+    return "a value that cannot be shown";
   }
 }
 

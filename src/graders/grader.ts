@@ -52,14 +52,14 @@ export interface ProgramEnd {
  */
 export type RunProgram = (program: GraderProgram) => Promise<ProgramEnd>;
 
-/** A grader of a task, with its settings: it reads a finished trial and gives a verdict; it never touches a server. */
+/** A grader of a task, with its settings. It reads a finished trial and gives a verdict; it never calls a server. */
 export interface Grader {
   readonly name: string;
   /** Weight of its score in the trial's score. Absent: 1. */
   readonly weight?: number;
   /** False: the trial passes without it. */
   readonly required?: boolean;
-  /** Whether it has anything to say of a trial. */
+  /** Whether it grades a trial. */
   applies(trajectory: Trajectory): boolean;
   grade(trajectory: Trajectory, context: GradeContext): GraderResult | Promise<GraderResult>;
 }
@@ -75,7 +75,7 @@ export interface GraderKind<C = unknown> {
   readonly forms?: readonly Task["form"][];
   /** Its settings in a task of these forms; undefined: that task does not have it. Absent: it has no settings. */
   settingsOf?(task: Task, judge: JudgeSpec | undefined): C | undefined;
-  /** Whether it has anything to say of a trial; absent: always. */
+  /** Whether it grades a trial; absent: every trial. */
   applies?(trajectory: Trajectory): boolean;
   grade(settings: C, trajectory: Trajectory, context: KindContext): GraderResult | Promise<GraderResult>;
 }
@@ -83,19 +83,19 @@ export interface GraderKind<C = unknown> {
 /** A type of grader that files can declare: also its settings and its documentation. */
 export interface DeclaredKind<S extends z.ZodType = z.ZodType, C = z.output<S>>
   extends GraderKind<C>, GraderSettings {
-  /** What it looks at and when it passes, for reference pages: one or two sentences. */
+  /** What it checks and when it passes, for reference pages: one or two sentences. */
   readonly description: string;
-  /** The settings, each with its description. What it gives is JSON. */
+  /** The settings, each with its description. Its output is JSON. */
   readonly config: S;
-  /** Settings that show its use, for reference pages; they are valid. */
+  /** Valid settings as an example for reference pages. */
   readonly example: JsonObject;
   files?(config: z.output<S>): readonly NamedFile[];
-  /** Paths and globs in the workspace of which the record has to say what is there. */
+  /** Paths and globs in the workspace whose files have to be recorded. */
   workspaceFiles?(config: z.output<S>): readonly string[];
   servers?(config: z.output<S>): readonly string[];
   /**
-   * Tries settings before anything runs, where reading them is not enough: code has to load, a schema has to be usable. By the keys of
-   * what is tried; each rejects with `grader/broken` for what is wrong.
+   * Tries settings before anything runs: code has to load, a schema has to be usable. Gives a promise for each key that is tried, which
+   * rejects with `grader/broken`.
    */
   prepare?(
     config: z.output<S>,
@@ -132,45 +132,45 @@ export function declaredKind<S extends z.ZodType, C = z.output<S>>(
 /** One thing that a grader checks. */
 export interface GraderCheck {
   readonly passed: boolean;
-  /** What is so, or is not, in words. */
+  /** A statement of what was found. */
   readonly reason: string;
-  /** Numbers of the events that show it; none where it rests on what is not there. */
+  /** Numbers of the events that show it; empty if it is about something that is missing. */
   readonly evidence: readonly number[];
 }
 
-/** The finding of checks that must all pass: score = passed / all. It cites those that failed; if none did, all of them. */
+/** The grade of checks that must all pass: score = passed / all. It cites those that failed; if none did, all of them. */
 export function checksGrade(
   checks: readonly GraderCheck[],
   { agentStarted, events }: Trajectory,
 ): GraderResult {
   if (checks.length === 0) return skip("nothing to check");
   const failed = checks.filter(({ passed }) => !passed);
-  const told = failed.length === 0 ? checks : failed;
-  // What is not there is shown by all that is: the record up to the end of the agent's phase.
+  const cited = failed.length === 0 ? checks : failed;
+  // The evidence of something missing is the whole record of the agent; its start is cited.
   const absence = [agentStarted ?? events[0]?.seq ?? 1];
-  const evidence = told.flatMap((check) => (check.evidence.length === 0 ? absence : check.evidence));
+  const evidence = cited.flatMap((check) => (check.evidence.length === 0 ? absence : check.evidence));
   return passOrFail(checks.length - failed.length, checks.length, {
-    reason: told.map(({ reason }) => reason).join("; "),
+    reason: cited.map(({ reason }) => reason).join("; "),
     evidence: [...new Set(evidence)].toSorted((a, b) => a - b),
   });
 }
 
 /**
- * The finding of checks of what the agent did. Of an agent that did nothing, what must be there fails with the score 0, and
- * that everything else is not there is no evidence.
+ * The grade of checks of what the agent did. For an agent that did nothing, only the failed checks count, which give the score 0;
+ * without any, the grade is a skip.
  */
 export function agentGrade(checks: readonly GraderCheck[], trajectory: Trajectory): GraderResult {
   const nothing = nothingDone(trajectory);
   if (nothing === undefined) return checksGrade(checks, trajectory);
   const failed = checks.filter(({ passed }) => !passed);
   if (trajectory.agentStarted === undefined || failed.length === 0) return skip(nothing);
-  const finding = checksGrade(failed, trajectory);
-  return { ...finding, reason: `${nothing}: ${finding.reason}` };
+  const grade = checksGrade(failed, trajectory);
+  return { ...grade, reason: `${nothing}: ${grade.reason}` };
 }
 
 /**
- * Why a trial shows nothing of an agent: none took part, or it neither said nor called anything. Undefined when it shows
- * something. A limit that such a trial keeps is not evidence.
+ * Why a trial has no act of an agent: none took part, or it neither said nor called anything. Undefined if it has one. That such a
+ * trial keeps to a limit is no evidence.
  */
 export const nothingDone = perObject((trajectory: Trajectory): string | undefined => {
   if (trajectory.agentStarted === undefined) return "no agent took part";
@@ -178,12 +178,12 @@ export const nothingDone = perObject((trajectory: Trajectory): string | undefine
   return spoke || agentActs(trajectory).length > 0 ? undefined : "the agent said nothing and called nothing";
 });
 
-/** A finding of a grader that has nothing to judge. */
+/** The grade of a trial in which there is nothing to judge. */
 export function skip(reason: string, evidence: readonly number[] = []): GraderResult {
   return { verdict: "skip", score: null, reason, evidence };
 }
 
-/** A finding that passes if all of its parts do. */
+/** A grade that passes if all of its parts do. */
 export function passOrFail(
   passed: number,
   total: number,
@@ -192,7 +192,7 @@ export function passOrFail(
   return { verdict: passed === total ? "pass" : "fail", score: passed / total, ...rest };
 }
 
-/** The question for the tool that `name`, or SERVER.NAME, is most likely a misspelling of; undefined when none is near. */
+/** A question that names the tool whose name is near NAME or SERVER.NAME; undefined: none is. */
 export function nearestTool(name: string, tools: readonly ToolDeclaration[]): string | undefined {
   const [ofAnother, ...more] = tools.filter((tool) => name.endsWith(`.${tool.name}`));
   const near =
@@ -202,8 +202,8 @@ export function nearestTool(name: string, tools: readonly ToolDeclaration[]): st
 }
 
 /**
- * A hint for a tool that no server, or not this one, has, by NAME or SERVER.NAME; undefined for one that is not near any. Tools that
- * an allow-list hides from the agent are there too.
+ * A hint for the name of a tool, NAME or SERVER.NAME, that the servers, or `server`, do not have but nearly; undefined for any other.
+ * Tools that an allow-list hides from the agent exist.
  */
 export function misspelling(
   name: string,
@@ -220,7 +220,7 @@ export function misspelling(
   return isThere ? undefined : nearestTool(name, offered);
 }
 
-/** What stands between the slashes of a name that is a pattern; undefined for an exact name. */
+/** The pattern in a name such as `/PATTERN/`; undefined for an exact name. */
 export function patternIn(name: string): string | undefined {
   return /^\/(.+)\/$/s.exec(name)?.[1];
 }
@@ -243,10 +243,10 @@ export function offeredTools(tools: readonly ToolDeclaration[]): string {
   return `offered: ${listed(names, 10)}`;
 }
 
-/** The first so many names, and how many more there are. */
-export function listed(names: readonly string[], most: number): string {
-  const more = names.length > most ? ` and ${names.length - most} more` : "";
-  return `${names.slice(0, most).join(", ")}${more}`;
+/** Names for a sentence, up to a maximum, and the number of others. */
+export function listed(names: readonly string[], max: number): string {
+  const more = names.length > max ? ` and ${names.length - max} more` : "";
+  return `${names.slice(0, max).join(", ")}${more}`;
 }
 
 /** A tool's name with that of its server. */

@@ -25,10 +25,10 @@ it.each([
   ['```json\n{"total": 4}\n```\n', 1, "the answer: valid"],
   ['~~~\n{"total": 4}\n~~~', 1, "the answer: valid"],
   ['{"sum": 4}', 0, "the answer: not valid: it must have total"],
-  ['Here it is:\n```json\n{"total": 4}\n```', 0, /^the answer: no JSON: /],
-  ['```json\n{"total": 4}', 0, /^the answer: no JSON: /],
-  ["four", 0, /^the answer: no JSON: /],
-  ['{"total": "x", "total": 4}', 0, /^the answer: no JSON: duplicate key "total"$/],
+  ['Here it is:\n```json\n{"total": 4}\n```', 0, /^the answer: not JSON: /],
+  ['```json\n{"total": 4}', 0, /^the answer: not JSON: /],
+  ["four", 0, /^the answer: not JSON: /],
+  ['{"total": "x", "total": 4}', 0, /^the answer: not JSON: duplicate key "total"$/],
 ] as const)("the last message %j: %d", async (text, score, reason) => {
   const finding = await grade({ schema }, saying('{"total": 1} was wrong', text));
   expect(finding).toMatchObject({
@@ -53,7 +53,7 @@ it.each([
   [
     { of: "result", tool: "get" },
     1 / 3,
-    /^the result of get: no JSON: .*; the result of get: missing, since the call failed: no such thing$/,
+    /^the result of get: not JSON: .*; the result of get: missing, since the call failed: no such thing$/,
   ],
   [{ of: "result", tool: "delete" }, 0, "delete: not called"],
   [{ of: "arguments", tool: "delte" }, 0, 'delte: not called; did you mean "delete"?'],

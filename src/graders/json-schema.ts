@@ -39,7 +39,7 @@ const config = z.lazy(() =>
 
 type JsonSchema = z.output<typeof config>;
 
-/** Is what the agent said, or sent, or got, JSON of the right shape? Score = valid values / all values. */
+/** Is the agent's answer, or are the arguments or results of a tool, valid JSON? Score = valid values / all values. */
 export const jsonSchema = declaredKind({
   type: "json_schema",
   description:
@@ -75,7 +75,7 @@ function problemText(message: string, isInside: boolean): string {
 }
 
 function problemInFile(text: string): string | undefined {
-  // Without a part of the text: the file may be any, also one with secrets.
+  // The message has no part of the text: the file may have secrets.
   const found = readJsonText(text);
   if (found.reason !== undefined) return `is not JSON: ${found.reason}`;
   const issue = expectedSchema.safeParse(found.value).error?.issues[0];
@@ -92,7 +92,7 @@ export async function requireUsable(
   if (check.status === "unusable") throw unusableSchema(what, check.reason);
 }
 
-/** The error of a schema that no value can be validated against; `what` it is. */
+/** The error of a schema that no value can be validated against; `what` names it. */
 export function unusableSchema(what: string, reason: string): McpvalsError {
   const hint = "Correct the JSON Schema.";
   return new McpvalsError("grader/broken", `${what} cannot be used: ${reason}`, { hint });
@@ -104,11 +104,11 @@ async function schemaOf(
 ): Promise<Json> {
   if (schema !== undefined || schema_file === undefined) return schema ?? true;
   const { text } = await readFile(dir, schema_file);
-  if (text === undefined) throw new Error(`${schema_file} is too large, or no UTF-8 text`);
+  if (text === undefined) throw new Error(`${schema_file} is too large, or not UTF-8 text`);
   return JSON.parse(text) as Json;
 }
 
-/** A value, or why there is none, with what it is and the number of the event that has it. */
+/** A value, or why it is missing, with its name and the number of its event. */
 type Judged = { readonly what: string; readonly seq?: number } & (
   | { readonly value: Json }
   | { readonly why: string }
@@ -121,14 +121,14 @@ function answer({ messages }: Trajectory): readonly Judged[] {
   return [{ what, seq: message.seq, ...parsed(withoutFence(message.text)) }];
 }
 
-/** The inside of a fenced block of Markdown that is the whole text, else the text. */
+/** A text without the Markdown fence around all of it. */
 function withoutFence(text: string): string {
   return /^(`{3,}|~{3,})[^\n`]*\n(.*)\n\s*\1$/s.exec(text.trim())?.[2] ?? text;
 }
 
 function parsed(text: string): { readonly value: Json } | { readonly why: string } {
   const { value, reason } = readJsonText(text);
-  return value === undefined ? { why: `no JSON: ${reason}` } : { value };
+  return value === undefined ? { why: `not JSON: ${reason}` } : { value };
 }
 
 function ofCalls({ of, tool = "" }: JsonSchema, trajectory: Trajectory): readonly Judged[] {
@@ -155,7 +155,7 @@ function ofCalls({ of, tool = "" }: JsonSchema, trajectory: Trajectory): readonl
     });
 }
 
-/** How a value violates the schema; undefined: it does not. Throws for a schema that cannot be used. */
+/** How a value violates the schema; undefined: it is valid. Throws for a schema that cannot be used. */
 async function violation(
   schema: Json,
   value: Json,

@@ -56,7 +56,10 @@ export const graderKinds: Readonly<Record<string, DeclaredKind>> = Object.fromEn
   kinds.flatMap((kind) => ("config" in kind ? [[kind.type, kind]] : [])),
 );
 
-/** The graders of a task with their settings: those of every task of its form, and those that files declare. Throws for a type that does not exist, as a run of another version may have. */
+/**
+ * The graders of a task with their settings: those of every task of its form, and those that files declare. Throws for an unknown
+ * type, which a run of another version may have.
+ */
 export function gradersOf(task: Task, judge?: JudgeSpec): readonly Grader[] {
   return [...builtInGraders(task, judge), ...(task.graders ?? []).map(declaredGrader)];
 }

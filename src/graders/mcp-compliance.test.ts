@@ -106,7 +106,7 @@ it("judges no call against a schema that cannot be used", async () => {
     agent.call("get", {}, textResult("x"), { server: "odd" });
   });
   const finding = await compliance({ server: "odd" }, trial);
-  expect(finding).toMatchObject({ verdict: "skip", reason: "nothing to judge of what has a weight" });
+  expect(finding).toMatchObject({ verdict: "skip", reason: "no part with a weight has anything to judge" });
 });
 
 it("says nothing of an agent that called nothing and had to call nothing", async () => {

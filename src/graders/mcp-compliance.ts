@@ -99,7 +99,7 @@ export const mcpCompliance = declaredKind({
   },
 });
 
-/** What a judge says; undefined where there is no rubric or nothing to judge. */
+/** The grade of the judge; undefined without a rubric, and where there is nothing to judge. */
 async function judge(
   { rubric }: Compliance,
   trajectory: Trajectory,
@@ -117,26 +117,25 @@ function complianceFinding(
   calls: readonly ToolUse[],
   trajectory: Trajectory,
 ): GraderResult {
-  const { weights, threshold, max_tool_errors: most = Infinity } = wanted;
+  const { weights, threshold, max_tool_errors: maxErrors = Infinity } = wanted;
   const total = found.reduce((sum, { name }) => sum + weights[name], 0);
   const unused = unusedTools(wanted, calls);
   const errors = calls.filter(({ failure }) => failure !== undefined);
-  const none = total === 0 ? "nothing to judge of what has a weight" : undefined;
-  const isBroken = unused.length > 0 || errors.length > most;
-  if (none !== undefined && !isBroken) return skip(none);
+  const hasTooManyErrors = errors.length > maxErrors;
+  const isBroken = unused.length > 0 || hasTooManyErrors;
+  if (total === 0 && !isBroken) return skip("no part with a weight has anything to judge");
   const score =
     total === 0 ? 0 : found.reduce((sum, part) => sum + part.score * weights[part.name], 0) / total;
   const passed = !isBroken && score >= threshold;
-  const reasons = [
-    ...(unused.length === 0 ? [] : [`not used with success: ${unused.join(", ")}`]),
-    ...(errors.length <= most ? [] : [`${errors.length} failed calls, at most ${most} allowed`]),
-    ...(isBroken || passed ? [] : [`score ${rounded(score)}, at least ${threshold} wanted`]),
-    ...found.map(({ name, score: of, reason }) => `${name} ${rounded(of)}: ${reason}`),
-  ];
-  const evidence = [
-    ...found.flatMap((part) => part.evidence),
-    ...(errors.length <= most ? [] : seqsOf(errors)),
-  ];
+  const reasons: string[] = [];
+  const evidence = found.flatMap((part) => part.evidence);
+  if (unused.length > 0) reasons.push(`not used with success: ${unused.join(", ")}`);
+  if (hasTooManyErrors) {
+    reasons.push(`${errors.length} failed calls, at most ${maxErrors} allowed`);
+    evidence.push(...seqsOf(errors));
+  }
+  if (!isBroken && !passed) reasons.push(`score ${rounded(score)}, at least ${threshold} wanted`);
+  reasons.push(...found.map(({ name, score: of, reason }) => `${name} ${rounded(of)}: ${reason}`));
   return {
     verdict: passed ? "pass" : "fail",
     score,

@@ -33,17 +33,14 @@ export const metric = declaredKind({
     const value = found && wanted.value(found.row);
     if (found === undefined || value === undefined)
       return skip(`nothing to measure: ${wanted.description}`, found?.evidence[wanted.of]);
-    const reported = `${wanted.description}: ${Math.round(value * 1000) / 1000}`;
+    const measured = `${wanted.description}: ${Math.round(value * 1000) / 1000}`;
     const evidence = found.evidence[wanted.of] ?? [];
-    const checks: readonly GraderCheck[] = [
-      ...(max === undefined
-        ? []
-        : [{ passed: value <= max, reason: `${reported}, at most ${max} allowed`, evidence }]),
-      ...(min === undefined
-        ? []
-        : [{ passed: value >= min, reason: `${reported}, at least ${min} wanted`, evidence }]),
-    ];
-    // Without a call there was none that could have exceeded a limit.
+    const checks: GraderCheck[] = [];
+    if (max !== undefined)
+      checks.push({ passed: value <= max, reason: `${measured}, at most ${max} allowed`, evidence });
+    if (min !== undefined)
+      checks.push({ passed: value >= min, reason: `${measured}, at least ${min} wanted`, evidence });
+    // Without a call, none could have exceeded a limit.
     if (found.row.calls === 0 && wanted.withoutCalls === undefined && checks.every(({ passed }) => passed))
       return skip(`nothing to measure: ${wanted.description}, and the agent called no tool of a server`);
     return checksGrade(checks, trajectory);

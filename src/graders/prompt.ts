@@ -68,7 +68,7 @@ function given<K extends string>(all: Readonly<Partial<Record<K, unknown>>>, key
   return keys.filter((key) => all[key] !== undefined).length;
 }
 
-/** What does a language model say of the trial? Score = the median of its scores. */
+/** How does a language model score the trial? Score = the median of its scores. */
 export const prompt = declaredKind({
   type: "prompt",
   description:
@@ -100,8 +100,8 @@ export const prompt = declaredKind({
 });
 
 function askedJudge({ model, second_model: second, mode, rubric = "", ...all }: PromptSettings) {
-  const usual = mode === "pairwise" ? 0.5 : (rubrics[rubric]?.threshold ?? defaultThreshold);
-  return { model, second, threshold: all.threshold ?? usual };
+  const ofMode = mode === "pairwise" ? 0.5 : (rubrics[rubric]?.threshold ?? defaultThreshold);
+  return { model, second, threshold: all.threshold ?? ofMode };
 }
 
 const fileKeys = ["rubric_file", "reference_file"] as const;
@@ -113,7 +113,7 @@ function filesOf(config: PromptSettings): readonly NamedFile[] {
   });
 }
 
-/** The text of a file, which must say something; "" for none. */
+/** The text of a file, which must not be blank; "" without a file. */
 async function textOf(file: string | undefined, { dir, readFile }: KindContext): Promise<string> {
   if (file === undefined) return "";
   const { text = "" } = await readFile(dir, file);

@@ -4,16 +4,21 @@ import { fileURLToPath } from "node:url";
 import { McpvalsError } from "../base/error.ts";
 import type { GraderProgram, ProgramEnd } from "./grader.ts";
 import { abortAfter } from "../process/deadline.ts";
-import { type Environment, inheritedEnvironment, localBinPath } from "../process/environment.ts";
+import {
+  type Environment,
+  inheritedEnvironment,
+  localBinPath,
+  mergeEnvironments,
+} from "../process/environment.ts";
 import { makeTemporaryFolder } from "../process/folders.ts";
 import { outputDetails, ProgramOutput, runToEnd, tailOf } from "../process/program-output.ts";
 import { type ManagedProcess, type ProcessSpec, spawnProcess } from "../process/spawn.ts";
 
-/** Longest output of a program on each stream, in bytes. */
+/** Maximum output of a program on each stream, in bytes. */
 const maxOutputLength = 1_000_000;
 
 export interface RunProgramOptions {
-  /** All variables; a program gets those that it needs, and those that it names. */
+  /** All variables; a program gets those that every program needs, and those of its `inheritEnv`. */
   readonly env: Environment;
   /** Ends what runs; its reason is then thrown. */
   readonly signal: AbortSignal;
@@ -26,19 +31,19 @@ export async function runProgram(
 ): Promise<ProgramEnd> {
   const { cwd, timeoutMs, stdin } = program;
   const { command, args } = commandOf(program);
-  const shown = program.command ?? "the code of the grader";
+  const name = program.command ?? "the code of the grader";
   const output = new ProgramOutput(maxOutputLength);
   const timeUp = (): McpvalsError =>
-    new McpvalsError("grader/timeout", `${shown} took longer than ${timeoutMs} ms`, outputDetails(output));
+    new McpvalsError("grader/timeout", `${name} took longer than ${timeoutMs} ms`, outputDetails(output));
   using limit = abortAfter(timeoutMs, timeUp, signal);
   limit.signal.throwIfAborted();
   await using copies = program.workspace && (await copyFiles(program.workspace));
-  const copied = copies === undefined ? {} : { WAZA_WORKSPACE_DIR: copies.path };
-  const child = await start({ command, args, cwd, env: { ...environmentOf(program, env), ...copied } });
+  const given = mergeEnvironments([environmentOf(program, env), { WAZA_WORKSPACE_DIR: copies?.path }]);
+  const child = await start({ command, args, cwd, env: given });
   const exit = await runToEnd(child, { output, stdin, signal: limit.signal });
   const { exitCode } = exit;
   if (exitCode === null) {
-    const message = `${shown} was ended by ${exit.signal ?? "a signal"}`;
+    const message = `${name} was ended by ${exit.signal ?? "a signal"}`;
     throw new McpvalsError("grader/cannot-run", message, outputDetails(output));
   }
   const { text: stdout, omitted } = output.stdout;
@@ -61,7 +66,7 @@ function commandOf({ command, args }: GraderProgram): Pick<ProcessSpec, "command
   return command === undefined ? { command: process.execPath, args: [hostFile] } : { command, args };
 }
 
-/** Writes files into a temporary folder, which is removed when disposed. */
+/** Writes files into a temporary folder. Its disposal removes them. */
 async function copyFiles(
   files: ReadonlyMap<string, string>,
 ): Promise<AsyncDisposable & { readonly path: string }> {

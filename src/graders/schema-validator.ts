@@ -11,20 +11,18 @@ import { untilAborted } from "../process/deadline.ts";
 import type { SchemaRequest, WorkerMessage } from "./schema-worker.ts";
 
 const defaultTimeoutMs = 5000;
-/** Startup limit of the thread, for a busy machine. */
+/** Time limit for the start of the thread, for a busy machine. */
 const startupMs = 30_000;
 const memoryMb = 384;
-/**
- * Maximum number of values in a schema: compiling one with three times as many takes 400 MB and ten seconds.
- */
+/** Maximum number of values in a schema: compiling one with three times as many takes 400 MB and ten seconds. */
 const maxParts = 20_000;
 
 /** Time for all validations of one check of a server, in milliseconds: more than a thousand ordinary schemas take. */
 const maxTogetherMs = 30_000;
 
 /**
- * Validates what one server declares. Throws OutOfTime once that has taken long, and the signal's reason as soon as it aborts, also
- * while a validation goes on.
+ * Validates by the schemas of one server. Throws OutOfTime once all validations together have exceeded a time limit, and the signal's
+ * reason as soon as it aborts.
  */
 export function validateOfServer(
   validateSchema: ValidateSchema,
@@ -58,30 +56,30 @@ interface Job {
   readonly resolve: (check: SchemaCheck) => void;
 }
 
-/** Values that are sent at once: a message to a thread takes longer than most validations. */
-const maxTogether = 50;
+/** Maximum number of values in one message: a message to a thread takes longer than most validations. */
+const maxBatch = 50;
 
 /**
- * Validates values against JSON Schemas that come from servers. Compiling such a schema generates code and its patterns
- * can run forever, so both happen in a worker thread that is started on first use and terminated after a timeout. A value that
- * certainly fits a plain schema needs no thread.
- * Values for the same schema are sent together. When one of them fails to get a verdict, each is tried alone, so that it affects no
- * other verdict. Patterns that repeat groups take linear time where RE2 has them; a schema that takes too long is tried once more with
- * all of its patterns so.
+ * Validates values against JSON Schemas that come from servers. Compiling such a schema generates code, and its patterns
+ * can run forever, so both happen in a worker thread, which is started on first use and terminated after a timeout. A value that
+ * fits a plain schema needs no thread.
+ *
+ * Values for the same schema are sent together; if one gets no verdict, each is tried alone. Patterns that repeat groups run in linear
+ * time where RE2 supports them; a schema that takes too long is tried once more with all of its patterns in linear time.
  */
 export class SchemaValidator implements AsyncDisposable {
   readonly #timeoutMs: number;
   readonly #startTimer: StartTimer;
   #waiting: Job[] = [];
-  /** Schemas, as JSON, that have timed out once: their patterns take linear time from then on. */
+  /** Schemas, as JSON, that have timed out once: their patterns run in linear time from then on. */
   readonly #slow = new Set<string>();
-  /** Those that have timed out then, too; trying them again for every call would delay the run. */
+  /** Those that have timed out again; trying them for every call would delay the run. */
   readonly #hanging = new Set<string>();
   #worker: Worker | undefined;
   #isReady = false;
   /** Jobs with the same schema. */
   #current: readonly Job[] = [];
-  /** So many of the waiting jobs are sent alone. */
+  /** How many of the waiting jobs are sent alone. */
   #alone = 0;
   #stopTimer: (() => void) | undefined;
 
@@ -127,7 +125,7 @@ export class SchemaValidator implements AsyncDisposable {
     }
     const { schema } = first;
     const others = this.#waiting.findIndex((job) => job.schema !== schema);
-    const together = Math.min(others === -1 ? this.#waiting.length : others, maxTogether);
+    const together = Math.min(others === -1 ? this.#waiting.length : others, maxBatch);
     this.#current = this.#waiting.splice(0, this.#alone > 0 ? 1 : together);
     this.#alone = Math.max(0, this.#alone - 1);
     const values = this.#current.map(({ value }) => value);
@@ -185,7 +183,7 @@ export class SchemaValidator implements AsyncDisposable {
     return ended(`checking a value against it takes over ${this.#timeoutMs} ms${named}`);
   }
 
-  /** The values get no verdict but `check`, unless each is tried alone or `again`. */
+  /** Ends the current jobs with `check`, unless each is tried alone or all `again`. */
   #giveUp(worker: Worker, check: SchemaCheck, again = false): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
@@ -208,13 +206,13 @@ export class SchemaValidator implements AsyncDisposable {
   }
 }
 
-function hasMoreParts(schema: Json, most: number): boolean {
+function hasMoreParts(schema: Json, max: number): boolean {
   let parts = 0;
-  for (const _ of partsOf(schema)) if (++parts > most) return true;
+  for (const _ of partsOf(schema)) if (++parts > max) return true;
   return false;
 }
 
-/** Whether patterns of a schema repeat a group, such as `(a+)+`: only those can take exponential time, where V8 tries all ways. */
+/** Whether patterns of a schema repeat a group, such as `(a+)+`: only those can take exponential time in V8. */
 const repeatsGroups = perObject((schema: Json & object) =>
   patternsOf(schema).some((pattern) => /\)[*+{]/.test(pattern)),
 );
@@ -237,7 +235,7 @@ function* partsOf(value: Json): Generator<Json> {
   }
 }
 
-/** The outcome where no verdict was reached. */
+/** The result of a validation that a limit ended. */
 function ended(reason: string): SchemaCheck {
   return { status: "unusable", reason, isLimit: true };
 }

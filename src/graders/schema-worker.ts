@@ -13,7 +13,7 @@ type RegExpLike = ReturnType<RegExpEngine>;
 export interface SchemaRequest {
   readonly schema: unknown;
   readonly values: readonly unknown[];
-  /** Whether patterns take time linear in the text, as far as they can: slower for most. */
+  /** Whether patterns run in linear time where RE2 supports them; most are slower then. */
   readonly linear: boolean;
 }
 
@@ -30,7 +30,7 @@ const options: Options = {
   logger: false,
 };
 const maxShownErrors = 5;
-/** Errors that a validator collects. */
+/** Maximum number of errors that a validator collects. */
 const maxErrors = 100;
 const keptSchemas = 100;
 const maxKeptLength = 64 * 1024;
@@ -44,7 +44,8 @@ parentPort?.postMessage("ready" satisfies WorkerMessage);
 
 async function answer({ schema, values, linear }: SchemaRequest): Promise<void> {
   const key = JSON.stringify(schema);
-  const code = { process: withFewErrors, ...(linear ? { regExp: await linearPatterns() } : {}) };
+  const code: Code = { process: withFewErrors };
+  if (linear) code.regExp = await linearPatterns();
   const compiled = await compiledOf(schema, key, code);
   const checks = values.map((value) => validate(compiled, value));
   parentPort?.postMessage(checks satisfies WorkerMessage);
@@ -53,8 +54,8 @@ async function answer({ schema, values, linear }: SchemaRequest): Promise<void> 
 type Code = NonNullable<Options["code"]>;
 
 /**
- * Makes validators stop collecting errors at a limit: references that are joined double them at each level, and a thread that runs out of
- * memory at once ends the process.
+ * Makes validators stop collecting errors at a limit: joined references double the errors at each level, and a thread that suddenly runs
+ * out of memory ends the process.
  */
 function withFewErrors(code: string): string {
   return code
@@ -63,14 +64,14 @@ function withFewErrors(code: string): string {
     .replaceAll(/vErrors\.length = (\w+)/g, "vErrors.length = Math.min(vErrors.length, $1)");
 }
 
-/** Compiles patterns so that they take time linear in the text, where that is possible. */
+/** Compiles patterns to run in time linear in the text, where RE2 supports them. */
 async function linearPatterns(): Promise<RegExpEngine> {
   const { compileEcmaPattern } = await import("../templates/pattern.ts");
   const engine = (source: string, flags: string): RegExpLike => {
-    const usual = new RegExp(source, flags);
+    const native = new RegExp(source, flags);
     const linear = compileEcmaPattern(source);
-    // Ajv tells patterns apart by their texts, which are those of `usual`.
-    return linear === undefined ? usual : Object.assign(usual, { test: linear.test.bind(linear) });
+    // Ajv identifies a pattern by its text, which `native` has.
+    return linear === undefined ? native : Object.assign(native, { test: linear.test.bind(linear) });
   };
   return Object.assign(engine, { code: "linear" });
 }
@@ -108,7 +109,7 @@ async function compile(schema: unknown, code: Code): Promise<ValidateFunction> {
   }
   const dialect = dialectOf(schema);
   const plain = withoutDialect(schema);
-  // Throws; a promise comes only of a schema of schemas that says `$async`.
+  // Throws for an invalid schema. Only a meta-schema with `$async` gives a promise.
   void (await dialectChecker(dialect)).validateSchema(plain, true);
   // An instance of its own, since the names in one schema must not reach another.
   return (await createAjv(dialect, { validateSchema: false, code })).compile(plain);
@@ -124,7 +125,7 @@ function dialectOf(schema: object | boolean): string {
   return dialect;
 }
 
-/** What checks schemas themselves, by dialect: compiling the schema of schemas takes longer than most of them. */
+/** Validators of schemas themselves, by dialect: compiling the meta-schema takes longer than most schemas. */
 const checkers = new Map<string, Ajv>();
 
 async function dialectChecker(dialect: string): Promise<Ajv> {
@@ -139,14 +140,14 @@ async function createAjv(dialect: string, more: Options = {}): Promise<Ajv> {
   return ajv;
 }
 
-/** Few servers use an older dialect, whose code is loaded only then. */
+/** The code of older dialects, which few servers use, is loaded on demand. */
 async function newAjv(dialect: string, all: Options): Promise<Ajv> {
   if (dialect === "2020-12") return new Ajv2020(all);
   if (dialect === "2019-09") return new (await import("ajv/dist/2019.js")).Ajv2019(all);
   return new (await import("ajv")).Ajv(all);
 }
 
-/** The name is written in many ways and has done its work. */
+/** Removes the name of the dialect, which is spelt in many ways. */
 function withoutDialect(schema: object | boolean): object | boolean {
   if (typeof schema === "boolean" || !("$schema" in schema)) return schema;
   const { $schema: _dialect, ...rest } = schema;
@@ -170,7 +171,7 @@ function describe(error: ErrorObject): SchemaError {
   };
 }
 
-/** Which parameter of an error says what the message leaves out. */
+/** The parameters of errors that the messages leave out. */
 const details: Readonly<Record<string, string>> = {
   additionalProperties: "additionalProperty",
   unevaluatedProperties: "unevaluatedProperty",
@@ -183,7 +184,7 @@ function detailOf({ keyword, params }: ErrorObject): string {
   return name === undefined ? "" : ` (${shorten(JSON.stringify(params[name]))})`;
 }
 
-/** Keywords whose errors are about a member, or have a message that no value fits. */
+/** Keywords whose errors are about a member, or refuse every value, so that the value is not shown. */
 const messageOnly: ReadonlySet<string> = new Set([
   "required",
   "dependentRequired",

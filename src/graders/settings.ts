@@ -19,7 +19,7 @@ export function inputJsonSchema(schema: z.ZodType, { defaultTexts = false } = {}
   }) as JsonObject;
 }
 
-/** What a part of a schema that has a name is called where it is used. */
+/** Names a part of a schema that has an id, where it is used. */
 export type NameOfPart = (id: string) => string;
 
 /** The default of a value, as a page or a help text shows it; "" where it has none. */
@@ -66,7 +66,7 @@ function plainTypeText(schema: JsonObject, nameOf: NameOfPart): string {
   }
 }
 
-/** Whether the members of an object have any names, be there one or another that means something of its own. */
+/** Whether the members of an object may have any names. */
 function isTable({ properties, additionalProperties }: JsonObject): boolean {
   return (
     isJsonObject(additionalProperties) || (additionalProperties !== undefined && properties === undefined)
@@ -106,7 +106,7 @@ export interface Setting {
   readonly key: string;
   readonly type: string;
   readonly required: boolean;
-  /** What holds without it; "" where nothing does. */
+  /** The default in words; "" without one. */
   readonly default: string;
   readonly description: string;
 }
@@ -159,7 +159,7 @@ export function settingsOf(schema: z.ZodType): readonly Setting[] {
   return objectsIn(root).flatMap(([object]) => rowsOf(object, "", 1));
 }
 
-/** A schema of which only the shape is to be told, since the members of its objects are listed. */
+/** A schema without the members of its objects, which are listed by themselves. */
 function withoutMembers(schema: Json): Json {
   if (Array.isArray(schema)) return schema.map(withoutMembers);
   if (!isJsonObject(schema)) return schema;

@@ -3,7 +3,7 @@ import { closedObject, filledText, optional, patternText } from "../model/fields
 import { containsText } from "../expect/contains-text.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../base/visible-text.ts";
-import { checksGrade, declaredKind, skip } from "./grader.ts";
+import { checksGrade, declaredKind, type GraderCheck, skip } from "./grader.ts";
 
 const texts = z.array(filledText).default([]);
 const patterns = z.array(patternText).default([]);
@@ -27,7 +27,7 @@ const config = z.lazy(() =>
   }),
 );
 
-/** Does the agent's answer say what it should? Score = checks that hold / checks that are made. */
+/** Does the agent's answer have the right texts? Score = checks that hold / all checks. */
 export const text = declaredKind({
   type: "text",
   description: "Texts and patterns that the agent's answer must or must not contain. All must hold.",
@@ -40,7 +40,7 @@ export const text = declaredKind({
     if (trajectory.agentStarted === undefined) return skip("no agent took part");
     if (answer.trim() === "") return skip("the agent said nothing");
     const evidence = read.map(({ seq }) => seq);
-    const check = (isFound: boolean, isWanted: boolean, what: string) => ({
+    const check = (isFound: boolean, isWanted: boolean, what: string): GraderCheck => ({
       passed: isFound === isWanted,
       reason: `the answer ${isFound ? "contains" : "does not contain"} ${what}`,
       evidence,
@@ -55,14 +55,14 @@ export const text = declaredKind({
     const sameCase = (part: string): boolean => answer.includes(part);
     const matching = (pattern: string): boolean => compilePattern(pattern).test(answer);
     const any = wanted.contains_any;
+    const anyCheck = (): GraderCheck =>
+      check(any.some(ignoringCase), true, `any of ${any.map(quoted).join(", ")}`);
     const checks = [
       ...each(wanted.contains, true, ignoringCase),
       ...each(wanted.not_contains, false, ignoringCase),
       ...each(wanted.contains_cs, true, sameCase, " in this case"),
       ...each(wanted.not_contains_cs, false, sameCase, " in this case"),
-      ...(any.length === 0
-        ? []
-        : [check(any.some(ignoringCase), true, `any of ${any.map(quoted).join(", ")}`)]),
+      ...(any.length === 0 ? [] : [anyCheck()]),
       ...wanted.regex_match.map((pattern) => check(matching(pattern), true, `/${pattern}/`)),
       ...wanted.regex_not_match.map((pattern) => check(matching(pattern), false, `/${pattern}/`)),
     ];

@@ -3,12 +3,11 @@ import type { Task } from "../model/task.ts";
 import { builtInNames } from "./kinds.ts";
 import { metricOf, metrics, runMeasures } from "./measurements/metrics.ts";
 
-/** The names of the graders of a task, those that its files declare included. */
+/** The names of the graders of a task, including those that files declare. */
 function graderNames(task: Task): readonly string[] {
   return [...builtInNames(task), ...(task.graders ?? []).map(({ name }) => name)];
 }
 
-/** What is wrong with a threshold. */
 export interface ThresholdProblem {
   readonly kind: "unknown" | "too high";
   readonly message: string;
@@ -16,8 +15,8 @@ export interface ThresholdProblem {
 }
 
 /**
- * Why nothing of what the tasks have can be compared with a threshold, or not with this one; undefined: it can. Metrics are measured of
- * agents; a grader of the same name takes their place.
+ * The problem of a threshold of some tasks: no score or metric of them has its name, or it is too high. Undefined: none. Metrics are
+ * measured of agents; a grader of the same name takes precedence.
  */
 export function thresholdProblem(
   name: string,
@@ -52,7 +51,7 @@ function scoreNames(tasks: readonly Task[]): readonly string[] {
   return [...runMeasures, ...tasks.flatMap(graderNames)];
 }
 
-/** What to do about a metric of a waza eval that no grader of the tasks measures; undefined when one does. */
+/** The hint for a metric of a waza eval that no grader of the tasks measures; undefined: one does. */
 export function unknownGrader(name: string, tasks: readonly Task[]): string | undefined {
   const known = new Set(scoreNames(tasks));
   return known.has(name) ? undefined : suggestion(name, [...known], "thresholds");

@@ -27,10 +27,10 @@ const maxShownProblems = 5;
 /**
  * Tool Call Health of the MCPVals specification, 6.3: of all tool calls, the share that returned successfully: no
  * exception, no `isError`, content that clients can use, HTTP status 200 to 299 where the transport is HTTP, structured
- * content valid against the tool's `outputSchema`. A failure that its turn expects is healthy. A turn that
- * expects an error and saw none counts as one unhealthy call. So does a server that was lost while no call was pending. A call of a step
- * that expects an error is not counted, since the step says whether it came, unless the server was lost. Attempts of a step that were tried again do not count, nor do calls that we made fail on
- * purpose.
+ * content valid against the tool's `outputSchema`. A failure that its turn expects is healthy. A turn without the error that it
+ * expects counts as one unhealthy call, and so does a server that was lost while no call was pending. Not counted are: a call of a
+ * step that expects an error, since the step checks it, unless the server was lost; attempts of a step that was tried again; and calls
+ * with an injected fault.
  */
 export const toolCallHealth = graderKind({
   type: "tool-call-health",
@@ -40,14 +40,11 @@ export const toolCallHealth = graderKind({
     const calls = made.filter((call) => !isJudgedByStep(call, trajectory));
     const missing = [...missingErrors(trajectory, calls), ...idleLosses(trajectory, calls)];
     const total = calls.length + missing.length;
-    if (total === 0)
-      return skip(
-        made.length > 0
-          ? "the step that expects an error judges its call"
-          : trajectory.calls.some(lostToFault)
-            ? "every tool call had a fault injected"
-            : "no tool was called",
-      );
+    if (total === 0) {
+      if (made.length > 0) return skip("the step that expects an error judges its call");
+      const isFaulted = trajectory.calls.some(lostToFault);
+      return skip(isFaulted ? "every tool call had a fault injected" : "no tool was called");
+    }
     const problems = await outputProblems(calls, context);
     const diagnoses = calls.map((call) => diagnose(call, problems.get(call), trajectory));
     const sick = [...diagnoses.filter(({ status }) => status === "sick"), ...missing];
@@ -108,7 +105,7 @@ function diagnose(call: ToolCall, problem: string | undefined, trajectory: Traje
 
 type Loss = EventOf<"server.lost">;
 
-/** How the server of a call was lost before it had answered; undefined when it was not. */
+/** The loss of the server of a call before the answer; undefined: none. */
 function lossIn({ server, responseSeq, error }: ToolCall, { events }: Trajectory): Loss | undefined {
   if (responseSeq !== undefined || error?.kind !== "no-response" || error.cancelled !== undefined)
     return undefined;
@@ -126,15 +123,15 @@ function idleLosses(trajectory: Trajectory, calls: readonly ToolCall[]): Diagnos
   });
 }
 
-/** The end of a server's stderr, as far as a reason has room for it. */
-const shownDetail = 300;
+/** Maximum length of the end of a server's stderr in a reason. */
+const maxShownDetail = 300;
 
 function describeLoss({ error: { message, detail = "" } }: Loss): string {
-  const tail = detail.trim().slice(-shownDetail);
+  const tail = detail.trim().slice(-maxShownDetail);
   return tail === "" ? message : `${message}: ${tail}`;
 }
 
-/** Says so when the called tool is none of those that its server listed; nothing when the list is not known. */
+/** A note on a called tool that its server does not list; "" for a listed tool, and where the list is not known. */
 function unofferedNote({ server, tool }: ToolCall, trajectory: Trajectory): string {
   const isAsked = (offer: ToolDeclaration): boolean => server === null || offer.server === server;
   if (trajectory.tools.some((offer) => offer.name === tool && isAsked(offer))) return "";
@@ -145,11 +142,11 @@ function unofferedNote({ server, tool }: ToolCall, trajectory: Trajectory): stri
 }
 
 interface Failure {
-  /** What the call did, as a verb. */
+  /** A predicate about the call. */
   readonly kind: string;
-  /** The server's message, or else ours. */
+  /** The message of the server, else of mcpvals. */
   readonly text: string;
-  /** The text is ours, so it cannot be the error that the server was expected to give. */
+  /** The text is from mcpvals, so it cannot be the expected error of the server. */
   readonly ours?: boolean;
   readonly status?: string;
 }
@@ -177,7 +174,7 @@ function failureOf({ httpStatus, error, result }: ToolCall): Failure | undefined
     : { kind: "answered with unusable content", text: problem, ours: true };
 }
 
-/** Whether a step made the call that expects an error of it, and got an answer. */
+/** Whether the call was made by a step that expects an error, and was answered. */
 function isJudgedByStep(call: ToolCall, trajectory: Trajectory): boolean {
   const run = withInner(trajectory.steps).find(({ step }) => step === call.step);
   const checks = run?.last.finished?.checks ?? [];
@@ -190,7 +187,7 @@ function isJudgedByStep(call: ToolCall, trajectory: Trajectory): boolean {
   return expects && lossIn(call, trajectory) === undefined;
 }
 
-/** What a server says of a tool that it does not list is not the tool's error. */
+/** An error for a tool that the server does not list is not the tool's own. */
 function isExpected(failure: Failure, call: ToolCall, { task }: Trajectory): boolean {
   if (call.turn === undefined || call.declared === undefined) return false;
   return contains(failure, task.turns[call.turn]?.expectedError);
@@ -228,10 +225,9 @@ function sickReason(sick: readonly Diagnosis[], total: number): string {
 
 /**
  * Tool Invocation Order of the MCPVals specification, 6.2: were the expected tools called, in the expected order?
- * Matched are the most expected tools that occur in order among the agent's calls (longest common subsequence); other
+ * Matched is the longest common subsequence of the expected tools and the agent's calls; other
  * calls in between are allowed and named. Score = matched / expected; only a full match passes. An expected tool is
- * its name, or `SERVER.TOOL` where several servers offer it. Calls are no evidence when all of them were made to fail on
- * purpose.
+ * its name, or `SERVER.TOOL` where several servers offer it. If a fault was injected into every call, they are no evidence.
  */
 export const toolInvocationOrder = graderKind({
   type: "tool-invocation-order",
@@ -283,7 +279,7 @@ function failReason(
   return `${problems.join("; ")}; expected: ${expectTools.join(", ")}; ${called}`;
 }
 
-/** Each with the tool that is probably meant; where none is near, all that there are, once. */
+/** Names of unknown tools, each with the tool that is probably meant; else with a list of all tools at the end. */
 function unofferedTools(names: readonly string[], tools: Trajectory["tools"]): string {
   const questions = names.map((name) => nearestTool(name, tools));
   const reported = names.map((name, index) =>

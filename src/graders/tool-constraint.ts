@@ -26,7 +26,7 @@ const count = z.int().min(0);
 
 const namesSomething = "must have tool, tool_pattern, source, args or a pattern";
 
-function says({ success: _success, ...wanted }: WantedCall): boolean {
+function hasCondition({ success: _success, ...wanted }: WantedCall): boolean {
   return Object.values(wanted).some((value) => value !== undefined);
 }
 
@@ -42,7 +42,7 @@ const expectedCall = z.lazy(() =>
     min: optional(count, "Least number of such calls.", "1"),
     max: optional(count, "Most such calls, failed ones included unless `success` is given."),
   })
-    .refine(({ min: _min, max: _max, ...wanted }) => says(wanted), { error: namesSomething })
+    .refine(({ min: _min, max: _max, ...wanted }) => hasCondition(wanted), { error: namesSomething })
     .refine(hasOneName, { error: oneName })
     .refine(({ min = 1, max = Infinity }) => min <= max, {
       error: "has a max below min, which is 1 unless given",
@@ -53,7 +53,7 @@ const expectedCall = z.lazy(() =>
 );
 
 const rejectedCall = z.lazy(() =>
-  callSchema.refine(says, { error: namesSomething }).refine(hasOneName, { error: oneName }),
+  callSchema.refine(hasCondition, { error: namesSomething }).refine(hasOneName, { error: oneName }),
 );
 
 const expectedCalls = z.lazy(() =>
@@ -151,14 +151,14 @@ function numberChecks(
 ): readonly GraderCheck[] {
   const worked = successfulUses(trajectory);
   const all = toolUses(trajectory);
-  return [
-    ...(min_calls === undefined
-      ? []
-      : [numberCheck(worked, worked.length >= min_calls, `at least ${min_calls} that succeed expected`)]),
-    ...(max_calls === undefined
-      ? []
-      : [numberCheck(all, all.length <= max_calls, `at most ${max_calls} allowed`)]),
-  ];
+  const checks: GraderCheck[] = [];
+  if (min_calls !== undefined)
+    checks.push(
+      numberCheck(worked, worked.length >= min_calls, `at least ${min_calls} that succeed expected`),
+    );
+  if (max_calls !== undefined)
+    checks.push(numberCheck(all, all.length <= max_calls, `at most ${max_calls} allowed`));
+  return checks;
 }
 
 function numberCheck(uses: readonly ToolUse[], passed: boolean, wanted: string): GraderCheck {
@@ -178,7 +178,7 @@ function expectedChecks(
   const uses = toolUses(trajectory);
   return entries.map(async ({ min = 1, max, ...wanted }) => {
     const found = await usesThatFit(wanted, uses, context);
-    const shown = wanted.success === false ? found : found.filter(({ worked }) => worked);
+    const counted = wanted.success === false ? found : found.filter(({ worked }) => worked);
     const what = describeCall(wanted);
     if (max !== undefined && found.length > max)
       return {
@@ -186,8 +186,8 @@ function expectedChecks(
         reason: `${calls(found.length)} of ${what}, at most ${max} allowed`,
         evidence: seqs(found),
       };
-    if (shown.length >= min)
-      return { passed: true, reason: `${calls(shown.length)} of ${what}`, evidence: seqs(shown) };
+    if (counted.length >= min)
+      return { passed: true, reason: `${calls(counted.length)} of ${what}`, evidence: seqs(counted) };
     const failed = found.find(({ failure }) => failure !== undefined);
     const why =
       failed === undefined || wanted.success === false
@@ -196,7 +196,7 @@ function expectedChecks(
     const number =
       min === 1
         ? `no ${wanted.success === false ? "" : "successful "}call`
-        : `${calls(shown.length)} with success`;
+        : `${calls(counted.length)} with success`;
     const least = min === 1 ? "" : `, at least ${min} expected`;
     const slip = found.length > 0 ? "" : slipOf(wanted, trajectory);
     const made = found.length > 0 || uses.length === 0 ? "" : `; called: ${listed(namesOf(uses), 10)}`;
@@ -215,13 +215,13 @@ async function rejectedCheck(
 ): Promise<GraderCheck> {
   const { source } = wanted;
   const isOwn = source === "builtin" || source === "skill";
-  // What an agent reports without its origin may be a tool of its own or the load of a skill.
+  // A reported use of unknown origin may be of the agent's own tool or the load of a skill.
   const uses = isOwn
     ? toolUses(trajectory).map((use) => (use.source === "unknown" ? { ...use, source } : use))
     : toolUses(trajectory);
   const found = await usesThatFit(wanted, uses, context);
   const what = describeCall(wanted);
-  // That a tool was not called says nothing where its name is a slip.
+  // A misspelt name of a tool cannot be in a call.
   const slip = found.length > 0 ? "" : slipOf(wanted, trajectory);
   const reason =
     found.length === 0 ? `no call of ${what}${slip}` : `${calls(found.length)} of ${what}, which is rejected`;

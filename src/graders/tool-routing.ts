@@ -29,7 +29,7 @@ const config = z.lazy(() =>
 /** Where a prompt should lead. */
 export type RoutingConfig = z.output<typeof config>;
 
-/** Did the prompt lead to the right tool? Score = what was right / what was expected of server and tool. */
+/** Did the prompt lead to the right tool? Score 0.5 for the right server with another tool. */
 export const toolRouting = declaredKind({
   type: "tool_routing",
   description:
@@ -40,10 +40,10 @@ export const toolRouting = declaredKind({
   grade(wanted, trajectory) {
     const { isCorrect, call, later } = routeOf(wanted, trajectory);
     const evidence = [call, later].flatMap((use) => (use === undefined ? [] : [use.seq]));
-    const called =
-      call === undefined
-        ? "no tool of a server was called"
-        : isCorrect && wanted.calls === "any"
+    let called = "no tool of a server was called";
+    if (call !== undefined)
+      called =
+        isCorrect && wanted.calls === "any"
           ? `${call.name} was called`
           : `the first call was of ${call.name}`;
     const after = later === undefined ? "" : `, the expected ${later.name} only later`;
@@ -75,12 +75,13 @@ export function targetName({ server, tool }: Target): string {
 /** Where a prompt led. */
 export interface Route {
   readonly isCorrect: boolean;
-  /** The call that decides; absent: no tool of a server was called. */
-  readonly call?: ToolUse;
-  /** The first call was wrong, and a later one is what was expected. */
-  readonly later?: ToolUse;
-  readonly tools?: Routed;
-  readonly servers?: Routed;
+  /** The call that decides; undefined: no tool of a server was called. */
+  readonly call: ToolUse | undefined;
+  /** The expected call, if it came after a wrong one. */
+  readonly later: ToolUse | undefined;
+  /** Undefined if no tool is expected by name. */
+  readonly tools: Routed | undefined;
+  readonly servers: Routed | undefined;
 }
 
 /** An expected and a called tool, or server; `none`: none. */
@@ -91,7 +92,7 @@ export interface Routed {
 
 const none = "none";
 
-/** Follows a prompt to the tool that the agent called: the first one, or if any call will do, the expected one if it was called. */
+/** Follows a prompt to the tool that the agent called: the first one, or with `calls: any` the expected one if it was called. */
 export function routeOf({ expect, calls = "first" }: RoutingConfig, trajectory: Trajectory): Route {
   const made = toolUses(trajectory).filter((use) => isOfServer(use) || use.isUnknown);
   const [first] = made;
@@ -100,28 +101,23 @@ export function routeOf({ expect, calls = "first" }: RoutingConfig, trajectory: 
   const reached = made.find(fits);
   const call = calls === "any" ? (reached ?? first) : first;
   const isCorrect = target === none ? call === undefined : call !== undefined && call === reached;
-  const route = {
-    isCorrect,
-    ...(call === undefined ? {} : { call }),
-    ...(isCorrect || reached === undefined ? {} : { later: reached }),
-  };
   const calledTool = call === undefined ? none : call.name;
   const calledServer = call === undefined ? none : serverOf(call);
-  if (target === none)
-    return {
-      ...route,
-      tools: { expected: none, called: calledTool },
-      servers: { expected: none, called: calledServer },
-    };
-  const { tool } = target;
-  const server = target.server ?? onlyServerOf(tool, trajectory);
-  const name = server === undefined ? tool : `${server}.${tool}`;
-  const expectedTool = tool === undefined ? undefined : isCorrect ? calledTool : name;
-  const expectedServer = isCorrect ? calledServer : server;
+  let expectedTool: string | undefined = none;
+  let expectedServer: string | undefined = none;
+  if (target !== none) {
+    const { tool, server = onlyServerOf(tool, trajectory) } = target;
+    const name = server === undefined ? tool : `${server}.${tool}`;
+    expectedServer = isCorrect ? calledServer : server;
+    expectedTool = isCorrect ? calledTool : name;
+    if (tool === undefined) expectedTool = undefined;
+  }
   return {
-    ...route,
-    ...(expectedTool === undefined ? {} : { tools: { expected: expectedTool, called: calledTool } }),
-    ...(expectedServer === undefined ? {} : { servers: { expected: expectedServer, called: calledServer } }),
+    isCorrect,
+    call,
+    later: isCorrect ? undefined : reached,
+    tools: expectedTool === undefined ? undefined : { expected: expectedTool, called: calledTool },
+    servers: expectedServer === undefined ? undefined : { expected: expectedServer, called: calledServer },
   };
 }
 
@@ -131,12 +127,12 @@ export interface TriggerTest extends Target {
   readonly mode: "positive" | "negative";
 }
 
-/** What the prompt of a trigger test should have led to, and what it led to; to a skill, as its grade says. */
+/** What the prompt of a trigger test should have led to, and what it led to; for a skill, by the verdict of its grade. */
 export function triggered(
   { skill, mode, ...target }: TriggerTest,
   { verdict }: Pick<Grade, "verdict">,
   trajectory: Trajectory,
-): Pick<Route, "tools" | "servers"> & { readonly skills?: Routed } {
+): Partial<Record<"tools" | "servers" | "skills", Routed>> {
   const name = skill ?? targetName(target);
   const kind = skill !== undefined ? "skills" : target.tool !== undefined ? "tools" : "servers";
   const isPositive = mode === "positive";

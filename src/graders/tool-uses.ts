@@ -23,8 +23,8 @@ export interface ToolUse extends Pick<
   /** The tool does not exist: no server has it, or it is not in the list of the server that was asked. */
   readonly isUnknown: boolean;
   /**
-   * It shows that the tool was used: it did not fail, no injected fault took its answer away, and it is not an agent's report of a
-   * tool that a server offers, since about those the record decides.
+   * It shows that the tool was used: it succeeded, without an injected fault, and it is not an agent's report of a tool that a server
+   * offers, for which the gateway's record decides.
    */
   readonly worked: boolean;
 }
@@ -67,7 +67,7 @@ export const toolUses = perObject((trajectory: Trajectory): readonly ToolUse[] =
   });
 });
 
-/** The uses that show that something was used. */
+/** The uses that worked. */
 export const successfulUses = perObject((trajectory: Trajectory): readonly ToolUse[] =>
   toolUses(trajectory).filter(({ worked }) => worked),
 );
@@ -83,10 +83,7 @@ export const toolsForAgent = perObject(({ tools, events }: Trajectory): readonly
   return [...offered].flatMap(([name, tool]) => (hidden.has(name) ? [] : [tool]));
 });
 
-/**
- * The uses that repeat an earlier one, each with the first of them: of the same tool of the same server, with arguments that are equal
- * as JSON.
- */
+/** The uses that repeat an earlier one, each with the first one: the same tool of the same server, with arguments that are equal as JSON. */
 export const repeatsOf = perObject((uses: readonly ToolUse[]): ReadonlyMap<ToolUse, ToolUse> => {
   const repeats = new Map<ToolUse, ToolUse>();
   // Neither a source nor a number has line breaks.
@@ -133,7 +130,7 @@ export interface SkillLoad extends Pick<AgentTool, "status" | "seq"> {
 /** The loads of skills; `given` are the skills that the agent was given, undefined for one that was given none. */
 export function skillLoads(trajectory: Trajectory): {
   readonly loads: readonly SkillLoad[];
-  readonly given?: readonly string[];
+  readonly given: readonly string[] | undefined;
 } {
   const [copied] = eventsOf(trajectory.events, "skills.copied");
   const { tool, folder = "", skills: given } = copied ?? {};
@@ -142,10 +139,10 @@ export function skillLoads(trajectory: Trajectory): {
     const { name, args = null, status, seq } = report;
     const text = JSON.stringify(args);
     if (source === "skill" || name === tool) return [{ text, status, seq }];
-    // An agent without a tool for it reads the files of skills.
+    // An agent without a tool for skills reads their files.
     const read =
       tool === undefined ? (given ?? []).filter((skill) => text.includes(`${folder}/${skill}/`)) : [];
     return read.map((skill) => ({ text: JSON.stringify({ skill }), status, seq }));
   });
-  return given === undefined ? { loads } : { loads, given };
+  return { loads, given };
 }

@@ -48,7 +48,7 @@ export const trigger = declaredKind({
     const hint = slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
     const reason = isCorrect ? `${call?.name ?? name} was called` : `${name} was not called${hint}`;
     const evidence = isCorrect && call !== undefined ? [call.seq] : [];
-    // That a tool was not called says nothing where its name is a slip.
+    // A misspelt name of a tool cannot be in a call.
     const passed = isCorrect === isPositive && slip === undefined;
     return agentGrade([{ passed, reason, evidence }], trajectory);
   },

@@ -7,8 +7,8 @@ import type { JudgedCheck } from "../model/grade.ts";
 const maxShownChecks = 8;
 
 /**
- * Did the checks of the task's verify steps hold? Score = held / all checks of each step's last attempt; all must hold. What
- * a step only did, such as writing a file, is not a check, nor is one whose failure would change nothing.
+ * Did the checks of the task's verify steps hold? Score = held / all checks of each step's last attempt; all must hold. Side effects,
+ * such as writing a file, are not counted, nor are checks whose failure is ignored.
  */
 export const verifySteps = graderKind({
   type: "verify-steps",
@@ -16,14 +16,14 @@ export const verifySteps = graderKind({
   grade: (_, trajectory) => find(trajectory),
 });
 
-/** Whether verify steps have found anything, even that something does not hold. */
+/** Whether verify steps have checked anything. */
 export function hasLooked(trajectory: Trajectory): boolean {
   return trajectory.task.verify.length > 0 && find(trajectory).verdict !== "skip";
 }
 
 function find({ task, steps }: Trajectory): GraderResult {
   const ignored = task.verify.flatMap(({ id, continueOnError }) => (continueOnError === true ? [id] : []));
-  // A phase's own steps only: the outcome of a step contains those of the steps inside it.
+  // The outcome of a step includes those of the steps inside it.
   const verified = steps.filter(
     ({ step, phase, last: { finished } }) =>
       phase === "verify" && finished?.ignored === undefined && !ignored.includes(step),
@@ -41,16 +41,14 @@ function find({ task, steps }: Trajectory): GraderResult {
       ? `all ${checks.length} checks of ${verified.length} steps hold`
       : reported.map((check) => check.reason).join("; ");
   const judged = judgedChecks(steps);
-  return {
-    ...passOrFail(checks.length - failed.length, checks.length, {
-      reason: `${reasons}${note}`,
-      evidence: [...new Set(reported.map((check) => check.seq))],
-    }),
-    ...(judged.length === 0 ? {} : { judged }),
-  };
+  const grade = passOrFail(checks.length - failed.length, checks.length, {
+    reason: `${reasons}${note}`,
+    evidence: [...new Set(reported.map((check) => check.seq))],
+  });
+  return judged.length === 0 ? grade : { ...grade, judged };
 }
 
-/** What a judge said in verify steps, also in those inside other steps, which repeat it. */
+/** The verdicts of judges in verify steps, of the innermost ones, since the steps around them repeat their checks. */
 function judgedChecks(steps: readonly StepRun[]): readonly JudgedCheck[] {
   return withInner(steps)
     .filter(({ phase, last }) => phase === "verify" && last.children.length === 0)
@@ -58,14 +56,14 @@ function judgedChecks(steps: readonly StepRun[]): readonly JudgedCheck[] {
     .flatMap(({ name, judge }) => (judge === undefined ? [] : [{ check: name, judge }]));
 }
 
-/** A check, with the number of the event that ended its step. */
-interface TriedCheck {
+interface StepCheck {
   readonly passed: boolean;
   readonly reason: string;
+  /** Number of the event that ended its step. */
   readonly seq: number;
 }
 
-function checksOf({ step, last: { finished }, attempts }: StepRun, task: Task): readonly TriedCheck[] {
+function checksOf({ step, last: { finished }, attempts }: StepRun, task: Task): readonly StepCheck[] {
   if (finished === undefined) return [];
   const { outcome, seq } = finished;
   const label = labelOf(step, task);

@@ -45,7 +45,7 @@ it.each([
   [
     content("large.bin", [], ["a"]),
     1 / 2,
-    "large.bin (300000 bytes) is too large to look into, or no UTF-8 text",
+    "large.bin (300000 bytes) is too large to be read, or not UTF-8 text",
   ],
   [content("out", ["a"]), 1 / 2, "out is not a readable file"],
 ] as const)("%j: %d", async (config, score, reason) => {
@@ -101,7 +101,7 @@ it("gives no verdict on what the trial did not record", async () => {
   const config = { must_not_exist: ["other.md"] };
   await expect(gradeBy("file", config, left)).rejects.toThrow("the trial had no workspace");
   left.emit({ type: "workspace.created", path: "/work", fixtures: [] });
-  await expect(gradeBy("file", config, left)).rejects.toThrow("the record does not say");
+  await expect(gradeBy("file", config, left)).rejects.toThrow(/the files of ".+" were not recorded/);
 });
 
 it("refuses settings that look for nothing, leave the workspace or have a broken pattern", () => {

@@ -8,12 +8,12 @@ import { withoutUndefined } from "../base/json.ts";
 import type { EventOf, FileContent, WorkspaceFile } from "../model/event.ts";
 import { isInside } from "../base/files.ts";
 
-/** Longest text that is recorded of a file, and of all files of a trial together, in bytes. */
+/** Maximum length of the recorded text of a file, and of all files of a trial together, in bytes. */
 const maxTextLength = 256 * 1024;
 const maxText = 4 * 1024 * 1024;
 /** Larger files are not read, in bytes. */
 const maxReadBytes = 100 * 1024 * 1024;
-/** Most files that are recorded for one glob, and most entries of folders that are looked at to find them. */
+/** Maximum number of files that are recorded for a glob, and of entries of folders that are read to find them. */
 const maxFiles = 100;
 const maxEntries = 20_000;
 
@@ -26,8 +26,8 @@ interface Workspace {
 }
 
 /**
- * Says what is at paths of the workspace, and which files fit globs. Nothing outside of the workspace is read, whatever links it
- * has. Throws the signal's reason.
+ * Reads what is at paths of the workspace, and the files that fit globs. Links that lead out of the workspace are not followed.
+ * Throws the signal's reason.
  */
 export async function* lookAtWorkspace(
   names: readonly string[],
@@ -42,7 +42,7 @@ export async function* lookAtWorkspace(
     for (const path of found.paths) {
       signal.throwIfAborted();
       const file = await lookAt(path, root, Math.min(room, maxTextLength));
-      // What a glob has found is there: its name is no UTF-8, or it was removed just now.
+      // A file that a glob has found exists: its name is not UTF-8, or it was removed just now.
       if (file === undefined && path !== name) incomplete ??= `${path} could not be read`;
       if (file === undefined) continue;
       room -= file.text === undefined ? 0 : (file.size ?? 0);
@@ -54,17 +54,17 @@ export async function* lookAtWorkspace(
 
 interface Paths {
   readonly paths: readonly string[];
-  readonly incomplete?: string;
+  readonly incomplete?: string | undefined;
 }
 
-/** A file that has a glob as its name is meant by it. */
+/** A glob may be the name of a file, which then is meant. */
 async function pathsOf(name: string, place: Workspace): Promise<Paths> {
   const { isGlob } = picomatch.scan(name);
   if (!isGlob || (await exists(join(place.workspace, name)))) return { paths: [name] };
   return pathsOfGlob(name, place);
 }
 
-/** Folders called `.git` and `node_modules` are gone into only where the glob names them; links are not followed. */
+/** Folders called `.git` and `node_modules` are searched only if the glob names them; links are not followed. */
 async function pathsOfGlob(glob: string, { workspace, signal }: Workspace): Promise<Paths> {
   const fits = picomatch(glob, { dot: true, nonegate: true, windows: false, strictSlashes: true });
   const names = glob.split("/");
@@ -97,7 +97,7 @@ async function pathsOfGlob(glob: string, { workspace, signal }: Workspace): Prom
       paths.push(path);
     }
   }
-  return withoutUndefined({ paths, incomplete: unread });
+  return { paths, incomplete: unread };
 }
 
 async function exists(path: string): Promise<boolean> {
@@ -107,7 +107,7 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
-/** Undefined where nothing is. */
+/** Undefined where nothing exists. */
 async function lookAt(path: string, root: string, room: number): Promise<WorkspaceFile | undefined> {
   const place = join(root, path);
   try {
@@ -130,7 +130,7 @@ function isAbsence(error: unknown): boolean {
   return code === "ENOENT" || code === "ENOTDIR" || code === "ENAMETOOLONG";
 }
 
-/** What is at a path that is not a link, with its text if it is no longer than `room` bytes. */
+/** Reads what is at a path that is not a link, with its text if it has at most `room` bytes. */
 async function readContent(path: string, room: number): Promise<Omit<WorkspaceFile, "path">> {
   // Opening a pipe would block without the flag, and a link may have come meanwhile. Windows has neither.
   const flags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOFOLLOW ?? 0);
@@ -153,7 +153,7 @@ async function readContent(path: string, room: number): Promise<Omit<WorkspaceFi
   return withoutUndefined({ kind: "file" as const, size, sha256: hash.digest("hex"), text });
 }
 
-/** Undefined for bytes that are no UTF-8, and for those with a NUL, as texts in UTF-16 have them. */
+/** Undefined for bytes that are not UTF-8, and for those with a NUL, such as UTF-16. */
 function textOf(bytes: Buffer): string | undefined {
   if (bytes.includes(0)) return undefined;
   try {
@@ -163,7 +163,7 @@ function textOf(bytes: Buffer): string | undefined {
   }
 }
 
-/** Reads a file that the settings of a grader name; links are followed. Throws an Error that names it. */
+/** Reads a file that the settings of a grader name, following links. Throws an Error that names it. */
 export async function readNamedFile(dir: string, file: string): Promise<FileContent> {
   const content = await realpath(resolve(dir, file))
     .then((path) => readContent(path, maxTextLength))

@@ -24,18 +24,18 @@ export const workspacePath = filledText.refine(
 
 type Recorded = EventOf<"workspace.files">;
 
-/** What was recorded of a name. Throws for one that the trial did not look at. */
+/** The recorded files of a path or glob. Throws for one that was not recorded. */
 export function recordedFiles({ events }: Trajectory, name: string): Recorded {
   const found = eventsOf(events, "workspace.files").findLast((event) => event.name === name);
   if (found !== undefined) return found;
   throw new Error(
     events.some(({ type }) => type === "workspace.created")
-      ? `the record does not say what ${JSON.stringify(name)} was`
+      ? `the files of ${JSON.stringify(name)} were not recorded`
       : "the trial had no workspace: only those of tasks and of agent programs have one",
   );
 }
 
-/** Why a name stands for no file, or for nothing that counts as there; undefined: it does. */
+/** Why nothing at a path or glob counts as a file; undefined: something does. */
 function whyAbsent({ name, files, incomplete }: Recorded): string | undefined {
   if (files.some(isThere)) return undefined;
   const [found] = files;
@@ -52,7 +52,7 @@ function isThere({ kind }: WorkspaceFile): boolean {
 export function textOf({ path, kind, size = 0, text }: WorkspaceFile): { text: string } | { why: string } {
   if (text !== undefined) return { text };
   if (kind !== "file") return { why: `${path} is not a readable file` };
-  return { why: `${path} (${size} bytes) is too large to look into, or no UTF-8 text` };
+  return { why: `${path} (${size} bytes) is too large to be read, or not UTF-8 text` };
 }
 
 const paths = z.array(workspacePath).default([]);
@@ -83,8 +83,12 @@ const fileSettings = z.lazy(() =>
   }),
 );
 
-/** A check, and whether something that is there shows it. `unknown`: why the record does not say whether it holds. */
-type FileCheck = GraderCheck & { readonly isShown: boolean; readonly unknown?: string | undefined };
+type FileCheck = GraderCheck & {
+  /** Whether a file that exists shows it. */
+  readonly isShown: boolean;
+  /** Why it is not known whether it holds. */
+  readonly unknown?: string | undefined;
+};
 
 /** Did the agent leave the right files? Score = checks that hold / checks that are made. */
 export const file = declaredKind({
@@ -121,8 +125,8 @@ export const file = declaredKind({
 });
 
 /**
- * Why checks that hold show nothing of what the agent did; undefined when they do, or one does not hold. A program may work
- * without a word, and then only what it left shows that. Any other agent has only the tools of servers.
+ * Why passed checks are no evidence of what the agent did; undefined: they are, or one failed. A program may work without a message
+ * or a call, so that only its files show it. Any other agent has only the tools of servers.
  */
 function nothingLeft(trajectory: Trajectory, checks: readonly FileCheck[]): string | undefined {
   const isEmpty = checks.every(({ passed, isShown }) => passed && !(isShown && isProgram(trajectory)));
@@ -135,8 +139,8 @@ function isProgram({ events }: Trajectory): boolean {
 }
 
 /**
- * Why a trial shows nothing that code of the user's own could judge; undefined: it does. Of a program that works without a word that
- * is what is in the workspace, or what verify steps have found.
+ * Why a trial has nothing that the user's own code could judge; undefined: it has. A program may work without a message or a call;
+ * then files in the workspace and the checks of verify steps can be judged.
  */
 export function nothingToJudge(trajectory: Trajectory): string | undefined {
   const nothing = nothingDone(trajectory);
@@ -214,8 +218,8 @@ const fragment = filledText.refine((text) => wantedText(text).text !== "", {
 
 const expectedFile = z.lazy(() =>
   closedObject({
-    path: workspacePath.describe("Path of the file in the workspace, no glob."),
-    snapshot: optional(filledText, "File with the very bytes that it must have, relative to `context_dir`."),
+    path: workspacePath.describe("Path of the file in the workspace, not a glob."),
+    snapshot: optional(filledText, "File with the same bytes, relative to `context_dir`."),
     contains: z
       .array(fragment)
       .default([])
@@ -277,7 +281,7 @@ export const diff = declaredKind({
   },
 });
 
-type Unplaced = Omit<GraderCheck, "evidence">;
+type FoundCheck = Omit<GraderCheck, "evidence">;
 
 function snapshotFile({ context_dir: folder }: Diff, snapshot: string): string {
   return folder === undefined ? snapshot : `${folder}/${snapshot}`;
@@ -288,7 +292,7 @@ async function snapshotCheck(
   snapshot: string,
   settings: Diff,
   { dir, readFile }: KindContext,
-): Promise<Unplaced> {
+): Promise<FoundCheck> {
   const expected = await readFile(dir, snapshotFile(settings, snapshot));
   if (found?.kind !== "file") return { passed: false, reason: `it was not compared with ${snapshot}` };
   if (expected.sha256 === undefined) throw new Error(`the snapshot ${snapshot} is too large to compare with`);
@@ -320,7 +324,7 @@ function wantedText(written: string): { readonly text: string; readonly isWanted
   return { text: isSigned ? trimmed.slice(1).trim() : trimmed, isWanted: !trimmed.startsWith("-") };
 }
 
-function fragmentCheck(found: WorkspaceFile | undefined, written: string): Unplaced {
+function fragmentCheck(found: WorkspaceFile | undefined, written: string): FoundCheck {
   const { text, isWanted } = wantedText(written);
   const what = JSON.stringify(shortened(text, 80));
   const content = found === undefined ? { why: `${what} was not looked for` } : textOf(found);

@@ -3,18 +3,15 @@ import { JsonMeter } from "../base/read-json.ts";
 
 /** Limits of JSON responses. */
 export interface AnswerBound {
-  /** Most bytes of all responses together, after decompression. */
+  /** Maximum number of bytes of all responses together, after decompression. */
   readonly bytes: number;
-  /** Most objects, arrays and members of one response: a schema validator can need a kilobyte for each. */
+  /** Maximum number of objects, arrays and members of one response: a schema validator can need a kilobyte for each. */
   readonly values: number;
   /** Creates the error for responses with `more` than that. */
   readonly onTooMuch: (more: string) => Error;
 }
 
-/**
- * `fetch` with limits, for callers that read and parse whole bodies, such as SDKs. The request's signal limits the time, that
- * of the body included.
- */
+/** `fetch` with limits, for callers that read and parse whole bodies, such as SDKs. The request's signal limits the time, also of the body. */
 export function boundedFetch(
   { bytes, values, onTooMuch }: AnswerBound,
   inner: typeof fetch = fetch,

@@ -70,7 +70,7 @@ export class Clocks {
   readonly #all = new Set<{ run(): void; pause(): void }>();
   #holds = 0;
 
-  /** Starts a time limit, as {@link abortAfter} does. What had arrived by its end is read first. */
+  /** Starts a time limit, as {@link abortAfter} does. Data that has arrived by its end is read first. */
   start(ms: number, reason: () => unknown, parent: AbortSignal): Clock {
     const controller = new AbortController();
     const either = abortWithAny([parent, controller.signal]);
@@ -119,7 +119,7 @@ export class Clocks {
   }
 }
 
-/** Waits for a promise, but no longer than until the signal aborts; then it rejects with the signal's reason. */
+/** Waits for a promise until the signal aborts; then it rejects with the signal's reason. */
 export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const abort = (): void => reject(signal.reason as Error);
@@ -142,7 +142,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
 const timeIsOver = Symbol("the time is over");
 
 /**
- * Whether a promise settles within `ms` milliseconds; its outcome is ignored. What had arrived by then is read first, also where
+ * Whether a promise settles within `ms` milliseconds; its outcome is ignored. Data that has arrived by then is read first, even if
  * this process was too busy to read it in time.
  */
 export async function settlesWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
@@ -161,7 +161,7 @@ export async function settlesWithin(work: Promise<unknown>, ms: number): Promise
   }
 }
 
-/** Replaced rather than changed: a set that many trials change keeps its earlier tables in memory. */
+/** A list that is replaced: a set that many trials change keeps its earlier tables in memory. */
 let listeners: readonly ((error: unknown) => void)[] = [];
 
 /**

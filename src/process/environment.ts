@@ -8,11 +8,11 @@ export function runningPlatform(): string {
   return process.platform;
 }
 
-/** An operating system and a processor, as release files name them. */
+/** An operating system and a processor, by their names in release files. */
 export interface ReleasePlatform {
-  /** `linux`, `darwin`, `windows`, or as Node has it. */
+  /** `linux`, `darwin`, `windows`, else Node's name. */
   readonly os: string;
-  /** `amd64`, `arm64`, `386`, or as Node has it. */
+  /** `amd64`, `arm64`, `386`, else Node's name. */
   readonly arch: string;
 }
 
@@ -54,9 +54,7 @@ export function baseEnvironment(
   return picked;
 }
 
-/**
- * The environment of a process of a task: the variables that programs need, and those that are named; `true` means all.
- */
+/** The environment of a process of a task: the variables that programs need, and the named ones; `true` means all. */
 export function inheritedEnvironment(
   env: Environment,
   names: readonly string[] | true,
@@ -123,7 +121,7 @@ export async function findProgram(
   return undefined;
 }
 
-/** Windows starts files with an extension of PATHEXT, which the name may have already. */
+/** Windows starts files with an extension of PATHEXT, which may be part of the name. */
 function windowsEndings(name: string, pathExt = ".COM;.EXE;.BAT;.CMD"): readonly string[] {
   const endings = pathExt.split(";").filter((ending) => ending !== "");
   const hasOne = endings.some((ending) => name.toLowerCase().endsWith(ending.toLowerCase()));
@@ -135,7 +133,7 @@ async function isProgram(path: string): Promise<boolean> {
     await access(path, constants.X_OK);
     return (await stat(path)).isFile();
   } catch {
-    return false; // not there, or not for us: the next folder may have it
+    return false; // missing or not executable: the next folder may have it
   }
 }
 
@@ -165,7 +163,7 @@ export function interpreterOf(
 }
 
 /** The "shells" of service accounts, which run nothing. */
-const none = /(?:^|[/\\])(?:nologin|false|true)$/;
+const noShell = /(?:^|[/\\])(?:nologin|false|true)$/;
 
 /**
  * The default shell of a task's commands: the variable SHELL, else `/bin/sh`. On Windows, which has no shell that understands
@@ -173,6 +171,6 @@ const none = /(?:^|[/\\])(?:nologin|false|true)$/;
  */
 export function defaultShell(env: Environment, platform: NodeJS.Platform = process.platform): string {
   const named = env["SHELL"];
-  if (named !== undefined && named !== "" && !none.test(named)) return named;
+  if (named !== undefined && named !== "" && !noShell.test(named)) return named;
   return platform === "win32" ? "sh" : "/bin/sh";
 }

@@ -14,8 +14,8 @@ type Purpose = "work" | "sandbox" | "container" | "contract" | "input" | "script
 let cleaned: Promise<void> | undefined;
 
 /**
- * Creates a temporary folder that only this user may enter, and gives its real path. The first call also removes what killed
- * processes of this user have left. Throws what the file system throws.
+ * Creates a temporary folder that only this user may enter, and gives its real path. The first call also removes the folders that
+ * killed processes of this user have left. Throws errors of the file system.
  */
 export async function makeTemporaryFolder(purpose: Purpose): Promise<string> {
   const home = await realpath(tmpdir());
@@ -30,8 +30,8 @@ export function ownMark(): string {
 }
 
 /**
- * Removes entries of a folder with a name of `prefix` and {@link ownMark} that a process has left which has certainly ended: of
- * this user, on this machine, where all processes are visible. Never throws.
+ * Removes entries of a folder whose names are `prefix` and the {@link ownMark} of a process that has certainly ended: of this user, on
+ * this machine, where all processes are visible. Never throws.
  */
 export async function removeLeftovers(folder: string, prefix: RegExp): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
@@ -57,7 +57,7 @@ function wasLeft(rest: string): boolean {
 
 let known: string | undefined;
 
-/** Identifies the machine or container: the processes of others that share a folder are not visible. */
+/** Identifies the machine or container: processes of others that share the folder are not visible. */
 function machine(): string {
   known ??= hash("sha256", `${hostname()}\0${processNamespace()}`).slice(0, 8);
   return known;
@@ -67,16 +67,16 @@ function processNamespace(): string {
   try {
     return readlinkSync("/proc/self/ns/pid");
   } catch {
-    return ""; // only Linux has them
+    return ""; // only on Linux
   }
 }
 
-/** Longer paths may exceed the limit of a system. */
+/** Longer paths may exceed a limit of the system. */
 const maxPathLength = 700;
 
 /**
  * Removes a folder with everything in it, also folders that are too deep for a path or have no permissions; it may be missing.
- * Throws what the file system throws.
+ * Throws errors of the file system.
  */
 export async function removeFolder(path: string): Promise<void> {
   const remove = (): Promise<void> => rm(path, { recursive: true, force: true, maxRetries: 5 });
@@ -88,7 +88,7 @@ export async function removeFolder(path: string): Promise<void> {
   }
 }
 
-/** Makes all folders below one accessible, and moves deep ones up. What fails has been removed meanwhile, or fails again later. */
+/** Makes all folders below one accessible, and moves deep ones up. Ignores errors: removing reports them. */
 async function makeReachable(root: string): Promise<void> {
   const folders = [root];
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {

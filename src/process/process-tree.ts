@@ -4,13 +4,14 @@ import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { codeOf } from "../base/error.ts";
+import { withoutUndefined } from "../base/json.ts";
 
 /** The first process of a tree. */
 export interface TreeRoot {
   readonly pid: number;
   /** `NAME=value` in the environment of every process of the tree. */
   readonly marker: string;
-  /** Whether the first process has ended, so that its number may belong to another one. */
+  /** Whether the first process has ended, so that another process may have its number. */
   readonly hasExited: () => boolean;
 }
 
@@ -29,10 +30,10 @@ export function createProcessTree(root: TreeRoot): ProcessTree {
   return process.platform === "win32" ? windowsTree(root) : new PosixProcessTree(root);
 }
 
-/** How often a kill is repeated for processes that were started while it was going on. */
+/** How often a kill is repeated, for processes that are started meanwhile. */
 const killRounds = 5;
 /** Pauses before processes without a visible environment are checked again, in milliseconds. */
-const doubtPauses = [1, 2, 4, 8, 16, 32];
+const recheckPauses = [1, 2, 4, 8, 16, 32];
 
 /**
  * A tree is the root's process group, every descendant by parent number, and every process with the root's marker in its
@@ -44,8 +45,8 @@ export class PosixProcessTree implements ProcessTree {
   readonly #lister: ProcessLister;
   #rootStarted: number | undefined;
   #known = new Map<number, ProcessInfo>();
-  /** Whether the last listing left out a process that may be a member. */
-  #doubtful = false;
+  /** Whether the last listing had a process that may be a member. */
+  #isUncertain = false;
 
   constructor(root: TreeRoot, lister: ProcessLister = processLister()) {
     this.#root = root;
@@ -55,8 +56,8 @@ export class PosixProcessTree implements ProcessTree {
 
   async survey(): Promise<number> {
     let count = this.#members(await this.#list()).length;
-    for (const pause of doubtPauses) {
-      if (count > 0 || !this.#doubtful) break;
+    for (const pause of recheckPauses) {
+      if (count > 0 || !this.#isUncertain) break;
       await delay(pause);
       count = this.#members(await this.#list()).length;
     }
@@ -90,7 +91,7 @@ export class PosixProcessTree implements ProcessTree {
     return this.#lister.list(this.#rootStarted).catch(() => []);
   }
 
-  /** Signals the group in one step, which forking cannot outrun. Only while the number is certainly the root's. */
+  /** Signals the group at once, so that no fork escapes. Only while the number certainly belongs to the root. */
   #signalGroup(signal: TreeSignal): boolean {
     if (this.#root.hasExited()) return false;
     send(-this.#root.pid, signal);
@@ -102,7 +103,7 @@ export class PosixProcessTree implements ProcessTree {
     const root = all.find(({ pid }) => pid === rootPid);
     if (!this.#root.hasExited()) this.#rootStarted ??= root?.started;
     const reused = root !== undefined && root.started !== this.#rootStarted;
-    this.#doubtful = false;
+    this.#isUncertain = false;
     const found = all.filter((info) => {
       const seen = this.#known.get(info.pid)?.started === info.started;
       const grouped = !reused && (info.pid === rootPid || info.group === rootPid);
@@ -114,12 +115,12 @@ export class PosixProcessTree implements ProcessTree {
     return [...members.values()];
   }
 
-  /** Reading an environment is expensive, and no older process can be a descendant. */
+  /** Reads no environment of an older process, which cannot be a descendant: reading is expensive. */
   #carriesMarker({ pid, group, started }: ProcessInfo): boolean {
     if (this.#rootStarted === undefined || started < this.#rootStarted) return false;
     const carries = this.#lister.carries(pid, this.#root.marker);
-    // The kernel's own threads, which are in no group, never have an environment.
-    if (carries === undefined && group !== 0) this.#doubtful = true;
+    // Threads of the kernel, which have no group, have no environment.
+    if (carries === undefined && group !== 0) this.#isUncertain = true;
     return carries === true;
   }
 }
@@ -133,8 +134,8 @@ function send(pid: number, signal: TreeSignal): void {
 }
 
 /**
- * A tree as `taskkill /T` sees it: descendants by parent number, for as long as the root lives. Windows has no signal that
- * asks a console program to end, so SIGTERM does nothing and the caller goes on to SIGKILL.
+ * A tree by `taskkill /T`: descendants by parent number, as long as the root lives. Windows has no signal that asks a console
+ * program to end, so SIGTERM does nothing and the caller goes on to SIGKILL.
  */
 function windowsTree({ pid, hasExited }: TreeRoot): ProcessTree {
   const args = ["/PID", String(pid), "/T", "/F"];
@@ -182,12 +183,12 @@ export function killAllNow(): void {
   for (const tree of live) tree.killNow();
 }
 
-/** Longest wait for the kernel to carry out SIGKILL; a process in the middle of a disk access takes a while. */
+/** Time limit for the kernel to carry out SIGKILL; a process in the middle of a disk access takes a while. */
 export const killMs = 2000;
 
 /**
- * Ends what outlives the first process of a tree, and gives how many processes did not end by themselves within `settleMs`: SIGTERM,
- * then SIGKILL, which comes at once without patience.
+ * Ends the processes that outlive the first process of a tree: SIGTERM, and SIGKILL after `patienceMs`; only SIGKILL if that is 0.
+ * Gives how many did not end by themselves within `settleMs`.
  */
 export async function endSurvivors(tree: ProcessTree, patienceMs: number, settleMs = 200): Promise<number> {
   if ((await tree.survey()) === 0) return 0;
@@ -213,7 +214,7 @@ async function isEmptyWithin(tree: ProcessTree, ms: number): Promise<boolean> {
   }
 }
 
-/** Settles when a stream has nothing more to give. */
+/** Settles when a stream has ended or is closed. */
 export function closed(stream: Readable): Promise<void> {
   return new Promise((resolve) => {
     if (stream.closed || stream.readableEnded) resolve();
@@ -221,12 +222,12 @@ export function closed(stream: Readable): Promise<void> {
   });
 }
 
-/** One living process, as far as it matters for finding a process tree. */
+/** A living process. */
 export interface ProcessInfo {
   readonly pid: number;
   readonly parent: number;
   readonly group: number;
-  /** When it started; only comparable within one machine. Distinguishes a process from a later one with the same number. */
+  /** Start time, comparable within one machine. Distinguishes a process from a later one with the same number. */
   readonly started: number;
 }
 
@@ -237,8 +238,8 @@ export interface ProcessLister {
   /** Start time of one process, where that is cheap; also of one that has ended and is not reaped. */
   startOf(pid: number): number | undefined;
   /**
-   * Whether a process was started with `NAME=value` in its environment; false where that is not visible. Undefined when it shows
-   * no environment at all, as during `exec`.
+   * Whether a process was started with `NAME=value` in its environment; false if that is not visible. Undefined for an empty
+   * environment, as during `exec`.
    */
   carries(pid: number, variable: string): boolean | undefined;
 }
@@ -267,7 +268,7 @@ function carries(pid: number, variable: string): boolean | undefined {
 
 /** When processes started, by number. */
 const starts = new Map<string, number>();
-/** How long that is known: numbers are given in turn, so a number comes back much later. */
+/** How long start times are kept. Numbers are assigned in turn, so that none is reused so soon. */
 const startsMs = 2000;
 let startsRead = 0;
 
@@ -308,7 +309,7 @@ function readStat(pid: string, { ended } = { ended: false }): ProcessInfo | unde
 const psArguments = ["-axo", "pid=,ppid=,pgid=,stat=,lstart="];
 const psOptions = { env: { LC_ALL: "C", PATH: "/bin:/usr/bin" }, timeout: 2000, maxBuffer: 2 ** 26 };
 
-/** Asks `ps`, as macOS and the BSDs need it. It does not show environments. */
+/** Uses `ps`, for macOS and the BSDs. It does not show environments. */
 export const psLister: ProcessLister = {
   async list() {
     return parsePs((await promisify(execFile)("ps", psArguments, psOptions)).stdout);
@@ -352,14 +353,12 @@ function withDescendants(
   return found;
 }
 
-/**
- * Signals all descendants of a process, nearest first. Never throws: processes that have ended are ignored.
- */
+/** Signals all descendants of a process, nearest first. Never throws. */
 export async function signalDescendants(root: number, signal: TreeSignal): Promise<void> {
   for (const { pid } of descendantsOf(root, await listOrNone())) send(pid, signal);
 }
 
-/** Living processes; none where they cannot be listed now, as without `ps`. */
+/** Living processes; none if they cannot be listed, as without `ps`. */
 function listOrNone(since?: number): Promise<readonly ProcessInfo[]> {
   return processLister()
     .list(since)
@@ -374,11 +373,10 @@ export interface ProcessIdentity {
 }
 
 export function ownIdentity(): ProcessIdentity {
-  const started = processLister().startOf(process.pid);
-  return { pid: process.pid, ...(started === undefined ? {} : { started }) };
+  return withoutUndefined({ pid: process.pid, started: processLister().startOf(process.pid) });
 }
 
-/** Whether a process with this identity lives that is not this one. */
+/** Whether another process with this identity lives. */
 export function livesElsewhere({ pid, started }: ProcessIdentity): boolean {
   if (pid === process.pid || !answers(pid)) return false;
   const found = processLister().startOf(pid);
@@ -395,9 +393,8 @@ function answers(pid: number): boolean {
 }
 
 /**
- * The memory of processes together in bytes, without mapped files. Shared pages are first counted for each process, which is
- * cheap; only when that is more than `enough` bytes, they are counted once. On other systems than Linux they are always counted
- * for each process. Processes that have ended count nothing.
+ * The total memory of processes in bytes, without mapped files. Shared pages are counted for each process, which is cheap; only if that
+ * gives more than `enough` bytes, they are counted once. Outside Linux they are always counted for each process.
  */
 export async function memoryOf(pids: readonly number[], enough: number): Promise<number> {
   if (process.platform !== "linux") return residentByPs(pids);
@@ -411,13 +408,13 @@ function residentOf(pid: number): number {
   return memoryFields(pid, "status", "RssAnon", "RssShmem") ?? 0;
 }
 
-/** Memory of one process, with its share of shared pages; undefined when it is not readable. */
+/** Memory of one process, with its share of shared pages; undefined if not readable. */
 function shareOf(pid: number): number | undefined {
   const file = "smaps_rollup";
   return memoryFields(pid, file, "Pss_Anon", "Pss_Shmem") ?? memoryFields(pid, file, "Pss");
 }
 
-/** The sum of lines such as `RssAnon:    1234 kB` in bytes; undefined when there are none, or the file is not readable. */
+/** The sum of lines such as `RssAnon:    1234 kB` in bytes; undefined without such lines, or if the file is not readable. */
 function memoryFields(pid: number, file: string, ...names: readonly string[]): number | undefined {
   let text: string;
   try {
@@ -446,26 +443,26 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0);
 }
 
-/** Shortest and longest pause between two listings, in milliseconds. */
-const shortest = 20;
-const longest = 500;
-/** A listing may take one part in so many of the time. */
-const share = 20;
+/** Pause between two listings, in milliseconds. */
+const minPauseMs = 20;
+const maxPauseMs = 500;
+/** The pause is this many times the duration of the listing. */
+const pauseFactor = 20;
 
-type OnLook = (descendants: readonly ProcessInfo[]) => Promise<void>;
+type OnListing = (descendants: readonly ProcessInfo[]) => Promise<void>;
 
 const watched = new Map<
   object,
-  { readonly pid: number; readonly started: number; readonly onLook: OnLook }
+  { readonly pid: number; readonly started: number; readonly onListing: OnListing }
 >();
 
 /**
  * Calls back with the descendants of a process until it is disposed of: every 20 milliseconds, and less often where listing is
  * expensive. All watched processes share one listing. The callback must not throw.
  */
-export function watchTree(pid: number, onLook: OnLook): Disposable {
+export function watchTree(pid: number, onListing: OnListing): Disposable {
   const key = {};
-  watched.set(key, { pid, started: processLister().startOf(pid) ?? 0, onLook });
+  watched.set(key, { pid, started: processLister().startOf(pid) ?? 0, onListing });
   if (!isWatching) void watch();
   return { [Symbol.dispose]: () => void watched.delete(key) };
 }
@@ -479,10 +476,10 @@ async function watch(): Promise<void> {
     let since = Infinity;
     for (const { started: first } of watched.values()) since = Math.min(since, first);
     const all = await listOrNone(since);
-    for (const { pid, onLook } of watched.values()) await onLook(descendantsOf(pid, all));
+    for (const { pid, onListing } of watched.values()) await onListing(descendantsOf(pid, all));
     const cost = performance.now() - started;
-    // It does not keep this process alive.
-    await delay(Math.min(longest, Math.max(shortest, cost * share)), undefined, { ref: false });
+    // Without keeping this process alive.
+    await delay(Math.min(maxPauseMs, Math.max(minPauseMs, cost * pauseFactor)), undefined, { ref: false });
   }
   isWatching = false;
 }

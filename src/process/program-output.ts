@@ -7,7 +7,7 @@ import type { ManagedProcess, ProcessExit } from "./spawn.ts";
 
 /** Default limit of each stream, in bytes. */
 const defaultLimit = 10_000_000;
-/** Maximum turns of the event loop to read data that has already arrived. */
+/** Maximum number of turns of the event loop for reading data that has arrived. */
 const readTurns = 16;
 
 interface Streams {
@@ -25,7 +25,7 @@ export interface KeptText {
   readonly omitted: number;
 }
 
-/** Collects what a program writes, each stream up to a limit, until it is told to stop. */
+/** Collects the output of a program, each stream up to a limit, until it is stopped. */
 export class ProgramOutput {
   readonly #limit: number;
   /** In order of arrival. */
@@ -88,7 +88,7 @@ export class ProgramOutput {
       if (room > 0) this.#keep(from, this.#decoders[from].write(chunk.subarray(0, room)));
     };
     stream.on("data", take);
-    // A stream goes on flowing without a listener.
+    // Without a listener, a stream still flows.
     this.#detach.push(() => stream.off("data", take));
   }
 
@@ -105,27 +105,27 @@ export class ProgramOutput {
   }
 }
 
-/** Shown of the end of a text, in characters. */
-const tailCharacters = 2000;
+/** Default length of the end of a text, in characters. */
+const defaultTailLength = 2000;
 
 /** The end of a text, without the line ends after it. */
-export function tailOf(text: string, characters: number = tailCharacters): string {
+export function tailOf(text: string, characters: number = defaultTailLength): string {
   const trimmed = text.trimEnd();
   return trimmed.length <= characters ? trimmed : `…${trimmed.slice(-characters)}`;
 }
 
-/** The ends of what a program wrote, as the detail of an error; absent when it wrote nothing. */
+/** The ends of a program's output, as the detail of an error; absent without output. */
 export function outputDetails(output: Readonly<Record<StreamName, KeptText>>): { readonly detail?: string } {
   const streams = ["stdout", "stderr"] as const;
   const tails = streams.map((stream) => [stream, tailOf(output[stream].text)] as const);
-  const shown = tails.flatMap(([stream, tail]) => (tail === "" ? [] : [`${stream}:\n${tail}`]));
-  return shown.length === 0 ? {} : { detail: shown.join("\n") };
+  const parts = tails.flatMap(([stream, tail]) => (tail === "" ? [] : [`${stream}:\n${tail}`]));
+  return parts.length === 0 ? {} : { detail: parts.join("\n") };
 }
 
 /** Length of the tail kept for error messages, in bytes. */
 const tailLength = 4096;
 
-/** Keeps the end of what a program writes. */
+/** Keeps the end of a program's output. */
 export class TextTail {
   #bytes: Buffer = Buffer.alloc(0);
   #isCut = false;
@@ -151,9 +151,7 @@ export class TextTail {
 const recordedLimit = 256 * 1024;
 const newline = 0x0a;
 
-/**
- * Passes on program output in complete lines, so that redaction never sees half a secret. After a limit it only counts bytes.
- */
+/** Passes on program output in complete lines, so that redaction never sees half a secret. After a limit it only counts bytes. */
 export class WholeLines {
   readonly #give: (text: string) => void;
   #taken = 0;
@@ -193,11 +191,9 @@ export class WholeLines {
   }
 }
 
-const smallest = 1024;
+const minCapacity = 1024;
 
-/**
- * Collects bytes in one buffer: ten million separate pieces of one byte would take a gigabyte.
- */
+/** Collects bytes in one buffer: ten million separate pieces of one byte would take a gigabyte. */
 export class ByteStore {
   #bytes: Buffer = Buffer.alloc(0);
   #length = 0;
@@ -209,7 +205,7 @@ export class ByteStore {
   push(piece: Uint8Array): void {
     const length = this.#length + piece.length;
     if (length > this.#bytes.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(length, this.#bytes.length * 2, smallest));
+      const larger = Buffer.allocUnsafeSlow(Math.max(length, this.#bytes.length * 2, minCapacity));
       larger.set(this.#bytes.subarray(0, this.#length));
       this.#bytes = larger;
     }
@@ -233,10 +229,10 @@ export class ByteStore {
 const carriageReturn = 0x0d;
 
 export interface LineReaderOptions {
-  /** Longest line, in bytes. */
+  /** Maximum length of a line, in bytes. */
   readonly limit: number;
   readonly onLine: (line: Buffer) => void;
-  /** Called once, for a line over the limit; nothing is read after it. */
+  /** Called once, for a line over the limit; later data is ignored. */
   readonly onTooLong: () => void;
 }
 
@@ -289,18 +285,17 @@ export class LineReader {
   }
 }
 
-/** How long pipes that a background process holds are read after the program's end, in milliseconds. */
+/** How long output of background processes is read after the program's end, in milliseconds. */
 const drainMs = 200;
-/** What is killed has so long to end by itself after SIGTERM, in milliseconds. */
+/** Time between SIGTERM and SIGKILL, in milliseconds. */
 const termMs = 200;
 
 export interface RunToEndOptions {
-  /** Collects what it writes. */
   readonly output: ProgramOutput;
   readonly stdin: string;
   /** Kills it with everything that it started; its reason is then thrown. */
   readonly signal: AbortSignal;
-  /** Gets a program that has ended and left processes running. Default: they are killed. */
+  /** Takes charge of a program that has ended and left processes running. Default: they are killed. */
   readonly adopt?: (child: ManagedProcess) => void;
 }
 

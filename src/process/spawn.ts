@@ -46,13 +46,13 @@ export interface ProcessExit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** What ended the first process of a tree. */
+/** How the first process of a tree was ended. */
 export type StoppedBy = "stdin" | "SIGTERM" | "SIGKILL" | "already-exited";
 
 export interface StopResult {
   readonly by: StoppedBy;
   readonly durationMs: number;
-  /** Processes of the tree that did not end by themselves when the first one had. */
+  /** Number of processes of the tree that did not end by themselves after the first one. */
   readonly survivors: number;
 }
 
@@ -61,7 +61,7 @@ export interface StopOptions {
   readonly stdinMs?: number;
   /** How long it may take to end after SIGTERM, in milliseconds. Default: 1000. */
   readonly termMs?: number;
-  /** How long its descendants may take to notice that it has ended, in milliseconds. Default: 200. */
+  /** How long its descendants may take to end after it, in milliseconds. Default: 200. */
   readonly settleMs?: number;
 }
 
@@ -73,22 +73,19 @@ export interface ManagedProcess {
   readonly stderr: Readable;
   /** Settles when the process itself has ended, even if a descendant still holds its pipes. Never rejects. */
   readonly exited: Promise<ProcessExit>;
-  /** Undefined as long as the process lives. */
+  /** Undefined while the process lives. */
   readonly exit: ProcessExit | undefined;
   /**
-   * Stops the process with everything that it started: closes its stdin, then SIGTERM, then SIGKILL, each to the whole tree, and
-   * whatever outlives the first process. Closes the pipes, so that they do not keep this process alive. Never throws; calling it
-   * again gives the same promise.
+   * Stops the process with everything that it started: closes its stdin, then SIGTERM and SIGKILL to the whole tree, also after the end
+   * of the first process. Closes the pipes, so that they do not keep this process alive. Never throws; a second call gives the same
+   * promise.
    */
   stop(options?: StopOptions): Promise<StopResult>;
-  /**
-   * Releases a process that has ended together with its whole tree, without the waits of `stop`; closes its pipes. False, without
-   * effect, while a process of the tree lives.
-   */
+  /** Releases a process whose whole tree has ended, without the waits of `stop`; closes its pipes. False while a process of the tree lives. */
   release(): Promise<boolean>;
 }
 
-/** What a program gets besides its arguments, its environment and its stdin. */
+/** Further options of a program. */
 export interface SpawnExtras {
   /**
    * Content of its file descriptors from 3 on, invisible to other processes. It then inherits no other files of this process.
@@ -96,15 +93,15 @@ export interface SpawnExtras {
    */
   readonly given?: readonly (string | Uint8Array)[];
   /**
-   * Signals the program in place of its tree, for a process whose own end would kill the program inside. What is left of the
-   * tree then is signalled as usual.
+   * Signals the program instead of its tree, for a process whose own end would kill the program inside. Processes that are left then
+   * are signalled as part of the tree.
    */
   readonly signal?: (pid: number, signal: TreeSignal) => Promise<void>;
 }
 
 /**
- * Starts a program in a process group of its own. The process exists when this function returns, before its promise
- * settles (on Windows a little later). Throws McpvalsError `server/spawn-failed`.
+ * Starts a program in a process group of its own. The process exists as soon as this function returns its promise (on Windows a
+ * little later). Throws McpvalsError `server/spawn-failed`.
  */
 export async function spawnProcess(spec: ProcessSpec, extras: SpawnExtras = {}): Promise<ManagedProcess> {
   const marker = randomUUID();
@@ -128,8 +125,8 @@ export async function spawnProcess(spec: ProcessSpec, extras: SpawnExtras = {}):
 }
 
 /**
- * bash that is not nested in another shell takes a socket on its stdin, which Node's pipes are, for a remote login and runs
- * `~/.bashrc` first. A shell level of 1 tells it that it is nested.
+ * bash takes a socket on its stdin, which Node's pipes are, for a remote login and runs `~/.bashrc`, unless it is nested in another
+ * shell, which a shell level of 1 means.
  */
 const nestedShell = { SHLVL: "1" };
 
@@ -154,7 +151,7 @@ function launch(
 /** The first file descriptor after stderr. */
 const firstGiven = 3;
 
-/** Pipes, and an empty file in place of each file that would be inherited otherwise. */
+/** Pipes, and an empty file in place of each file that would be inherited. */
 function filesOf(given: number, nothing: number): ("pipe" | "ignore" | number)[] {
   const pipes = firstGiven + given;
   const inherited = inheritedFiles();
@@ -166,12 +163,12 @@ function filesOf(given: number, nothing: number): ("pipe" | "ignore" | number)[]
 
 function write(pipe: unknown, content: string | Uint8Array): void {
   if (!(pipe instanceof Socket)) return;
-  // A broken pipe means that the program has ended without reading it, which its exit reports.
+  // A broken pipe means that the program has ended without reading it.
   pipe.on("error", () => undefined);
   pipe.end(content);
 }
 
-/** Windows needs help with shims (.cmd) and shebangs; elsewhere that module would only cost startup time. */
+/** For shims (.cmd) and shebangs on Windows. The module is loaded only there, since it costs startup time. */
 async function launchOnWindows(
   { command, args }: ProcessSpec,
   options: SpawnOptionsWithoutStdio,
@@ -180,7 +177,7 @@ async function launchOnWindows(
   return crossSpawn(command, [...args], { ...options, stdio: "pipe" }) as Child;
 }
 
-/** How long the output written before the end may take to arrive, in milliseconds. */
+/** How long the last output may take to arrive, in milliseconds. */
 const drainMs = 100;
 
 function managed(
@@ -209,7 +206,7 @@ function managed(
   const signal = (name: TreeSignal): Promise<void> => signalInside?.(pid, name) ?? tree.signal(name);
   rememberTree(tree);
   guardGroup(pid, path);
-  // A broken pipe means that the other side has gone, which `exited` and the end of the streams report.
+  // A broken pipe means that the program has ended.
   for (const stream of streams) stream.on("error", () => undefined);
   const forget = (): void => {
     for (const stream of streams) stream.destroy();
@@ -266,7 +263,7 @@ function managed(
 type Attempt = Pick<ProcessSpec, "command" | "cwd">;
 type Explanation = readonly [message: string, hint: string];
 
-/** The error for a program that could not be started: the system does not distinguish a missing command from a missing folder. */
+/** The error for a program that could not be started. The system has one error for a missing command and a missing folder. */
 export async function explainSpawnError(error: unknown, attempt: Attempt): Promise<McpvalsError> {
   const [message, hint] = (await explainFolder(attempt.cwd)) ?? (await explainCommand(error, attempt));
   return new McpvalsError("server/spawn-failed", message, { hint, cause: error });
@@ -334,14 +331,14 @@ async function explainMissing(command: string, cwd: string): Promise<Explanation
   ];
 }
 
-/** `O_CLOEXEC` in what /proc says of a file that is open; Linux writes it in octal. */
+/** `O_CLOEXEC` in the flags of an open file in /proc. */
 const closedOnExec = 0o2000000;
 
 let found: readonly number[] | undefined;
 
 /**
- * File descriptors above stderr that this process inherited, and that every program it starts would inherit too. Node closes its
- * own. Determined once; none without /proc.
+ * File descriptors above stderr that this process inherited, and its programs would inherit too. Node's own are closed on exec.
+ * Determined once; none without /proc.
  */
 function inheritedFiles(): readonly number[] {
   if (found !== undefined) return found;
@@ -360,11 +357,11 @@ function isInherited(number: number): boolean {
       /^flags:\s+([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${number}`, "latin1")) ?? [];
     return (Number.parseInt(flags, 8) & closedOnExec) === 0;
   } catch {
-    return false; // closed meanwhile, such as the one of this look
+    return false; // closed meanwhile, such as that of this listing
   }
 }
 
-/** Opens an address in the user's browser. Never throws: where there is none, nothing happens. */
+/** Opens an address in the user's browser. Never throws; does nothing without a browser. */
 export function openBrowser(address: string): void {
   const [command, ...args] = openers[process.platform] ?? ["xdg-open"];
   const child = spawn(command, [...args, address], { detached: true, stdio: "ignore" });

@@ -5,9 +5,8 @@ import { Socket } from "node:net";
 import { codeOf } from "../base/error.ts";
 
 /**
- * Kills what is left when this process ends without running any of its code (SIGKILL), and then restores files. It gets the
- * process groups and the commands for files over a pipe from this process, whose end it notices. `$1` is the marker of the run;
- * without /proc it finds groups only.
+ * Kills the remaining processes when this process was killed itself (SIGKILL), and then restores files. It reads process groups and
+ * commands from a pipe, and starts when the pipe is closed. `$1` is the marker of the run; without /proc it finds groups only.
  */
 const script = `
 trap '' INT TERM HUP QUIT
@@ -43,7 +42,7 @@ export function guardGroup(group: number, path: string | undefined): void {
   pipe?.write(`add ${group}\n`);
 }
 
-/** Makes the watchdog also find processes by the run's marker, even if no group is left by then. */
+/** Makes the watchdog also search for processes with the run's marker. */
 export function guardStrays(): void {
   pipe?.write("search\n");
 }
@@ -54,8 +53,8 @@ export function releaseGroup(group: number): void {
 }
 
 /**
- * Stops killing by the number of an empty group, since the number may be reused. Until {@link releaseGroup} processes that have
- * left the group are still searched for.
+ * Makes the watchdog forget the number of an empty group, since the number may be reused. It still searches for processes that have
+ * left the group, until {@link releaseGroup}.
  */
 export function releaseEmptyGroup(group: number): void {
   if (pipe === undefined) return;
@@ -70,8 +69,8 @@ const undos = new Map<number, readonly UndoStep[]>();
 let lastUndo = 0;
 
 /**
- * Undoes changes of files when this process ends without having done it (on Windows: unless it is killed). To be called before
- * the changes are made; call `release` when they have been undone.
+ * Undoes changes of files when this process ends without having done it (on Windows not after a kill). To be called before
+ * the changes; call `release` when they have been undone.
  */
 export function guardUndo(steps: readonly UndoStep[]): { release(): void } {
   lastUndo += 1;
@@ -109,10 +108,10 @@ function startWatchdog(path: string | undefined): Socket | undefined {
     stdio: ["pipe", "ignore", "ignore"],
     detached: true,
   });
-  // Nothing depends on it where there is no shell, or when it was killed.
+  // Without a shell, there is no watchdog.
   child.on("error", () => undefined);
   child.unref();
-  // There is none when too many files are open.
+  // Undefined when too many files are open.
   const stdin: unknown = child.stdin;
   if (!(stdin instanceof Socket)) return undefined;
   stdin.on("error", () => undefined);
@@ -120,16 +119,16 @@ function startWatchdog(path: string | undefined): Socket | undefined {
   return stdin;
 }
 
-/** Names the managed process that a process descends from; this is how even a fully detached descendant is found. */
+/** The variable with the id of a managed process, by which even a fully detached descendant is found. */
 export const processMarkerName = "MCPVALS_PROCESS";
 
-/** Names the run of mcpvals that a process descends from. */
+/** The variable with the id of the run of mcpvals. */
 export const runMarkerName = "MCPVALS_RUN";
 
 /** The value of {@link runMarkerName} in every process that this one starts. */
 export const runMarker: string = randomUUID();
 
-/** A step that undoes a change of files; doing it twice is allowed. All paths are absolute. */
+/** A step that undoes a change of files; it may be done twice. All paths are absolute. */
 export type UndoStep =
   /** Moves `from` to `to`, if it exists. */
   | { readonly kind: "move-back"; readonly from: string; readonly to: string }
@@ -150,7 +149,7 @@ export function undo(steps: readonly UndoStep[]): void {
   }
 }
 
-/** Errors which say that there is nothing to undo. */
+/** Error codes for nothing to undo. */
 const undone: Readonly<Record<UndoStep["kind"], readonly string[]>> = {
   "move-back": ["ENOENT"],
   "remove-file": ["ENOENT", "ENOTDIR"],
@@ -163,7 +162,7 @@ export function undoScript(steps: readonly UndoStep[]): string | undefined {
     if (step.kind === "remove-file") return `rm -f ${quote(step.path)}`;
     if (step.kind === "remove-folder") return `rmdir ${quote(step.path)}`;
     const [from, to] = [quote(step.from), quote(step.to)];
-    // mv would move it into a folder.
+    // mv would move into a folder.
     const clear = `[ ! -L ${to} ] || rm -f ${to}`;
     return `if [ -e ${from} ] || [ -L ${from} ]; then ${clear}; [ -d ${to} ] || mv -f ${from} ${to}; fi`;
   });

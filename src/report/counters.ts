@@ -364,7 +364,7 @@ const maxCells = 10_000;
 type Matrix = NonNullable<Routing["tools"]>;
 
 /** Where a prompt led, by what the matrix counts. */
-type Led = Partial<Record<"tools" | "servers" | "skills", Routed>> & { readonly later?: unknown };
+type Led = Partial<Record<"tools" | "servers" | "skills", Routed | undefined>> & { readonly later?: unknown };
 
 /** Counts where the prompts of a run led, and where they should have. */
 export class RoutingCounter {

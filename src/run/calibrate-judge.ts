@@ -36,7 +36,7 @@ import { endingOf, readData, readDataText } from "../formats/read/read-files.ts"
 import type { Calibration } from "../model/calibration.ts";
 import type { JudgeRecord } from "../model/grade.ts";
 
-/** What asks the judge: a grader `prompt`, the grader of workflows, or a criterion of a step `llm`. */
+/** Which questions are calibrated: of a grader `prompt`, of the grader of workflows, or of a criterion of a step `llm`. */
 export type JudgeUse =
   | {
       readonly kind: "prompt";
@@ -65,7 +65,7 @@ export interface CalibrationOutcome {
   readonly problems: readonly string[];
 }
 
-/** The judge that is asked: that of a config, which has the wanted model already, or another one. Throws `config/no-judge`. */
+/** The judge to calibrate: that of a config, which has the wanted model already, or another one. Throws `config/no-judge`. */
 export function judgeOfUse(
   use: JudgeUse,
   loaded: Pick<LoadedConfig, "eval" | "judgeError"> | undefined,
@@ -81,10 +81,10 @@ export function judgeOfUse(
   });
 }
 
-/** Longest that one request to the judge may take. */
+/** Time limit of a request to the judge. */
 const modelMs = 120_000;
-/** Cases that are judged at once. */
-const width = 4;
+/** Maximum number of cases that are judged at once. */
+const maxAtOnce = 4;
 
 /** Asks a judge about every case. Throws McpvalsError of kind `usage` before the first one, and `run/interrupted`. */
 export async function calibrateJudge(input: CalibrationInput): Promise<CalibrationOutcome> {
@@ -109,7 +109,7 @@ export async function calibrateJudge(input: CalibrationInput): Promise<Calibrati
   const work = async (): Promise<void> => {
     for (const trial of waiting) await judgeCase(trial);
   };
-  await Promise.all(Array.from({ length: width }, work));
+  await Promise.all(Array.from({ length: maxAtOnce }, work));
   signal.throwIfAborted();
   return { calibration: calibrate(judged), problems: [...problems] };
 }
@@ -120,12 +120,12 @@ interface LabelledTrial {
   readonly reference?: string | undefined;
 }
 
-/** What is said of a trial; without `judge` the reason says why there is no verdict. */
+/** Asks about a trial. Without `judge` the reason says why there is no verdict. */
 type AskAbout = (
   trial: Omit<LabelledTrial, "label">,
 ) => Promise<{ readonly reason: string; readonly judge?: JudgeRecord | undefined }>;
 
-/** Asks as a run would, so that the judge has the same instructions. */
+/** Asks as a run does, with the same instructions. */
 function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
   const options = { env, emit: () => 0, signal, modelMs };
   const outside = { readFile: readNamedFile, validateSchema: unused, runProgram: unused };
@@ -154,7 +154,7 @@ function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
   }
 }
 
-/** The trials that the cases tell or name. Throws one McpvalsError for all cases that cannot be used. */
+/** The trials that the cases contain or name. Throws one McpvalsError for all cases that cannot be used. */
 async function trialsOf({ labels, use, runs }: CalibrationInput): Promise<readonly LabelledTrial[]> {
   const named = new Map<string, StoredRun | McpvalsError>();
   const known = new Map<string, { readonly label: string; readonly index: number }>();
@@ -165,10 +165,10 @@ async function trialsOf({ labels, use, runs }: CalibrationInput): Promise<readon
   for (const [index, one] of labels.cases.entries()) {
     const { verdict: label, reference } = one;
     const path = ["cases", index];
-    let reported: PresentedTrial;
+    let presented: PresentedTrial;
     if ("task" in one) {
       const calls = one.calls.map(withoutUndefined);
-      reported = { identity: [one.task, one.answer, calls], trajectory: trialOfCase(one) };
+      presented = { identity: [one.task, one.answer, calls], trajectory: trialOfCase(one) };
     } else {
       const run = named.get(one.run) ?? (await readNamedRun(runs, one.run));
       named.set(one.run, run);
@@ -177,9 +177,9 @@ async function trialsOf({ labels, use, runs }: CalibrationInput): Promise<readon
         problems.push(found);
         continue;
       }
-      reported = found;
+      presented = found;
     }
-    const key = canonicalJson([reported.identity, isCompared ? (reference ?? null) : null]);
+    const key = canonicalJson([presented.identity, isCompared ? (reference ?? null) : null]);
     const first = known.get(key);
     if (first === undefined) known.set(key, { label, index });
     else if (first.label !== label) {
@@ -188,7 +188,7 @@ async function trialsOf({ labels, use, runs }: CalibrationInput): Promise<readon
       const hint = "Decide on one verdict, and remove the other case.";
       problems.push(problem([...path, "verdict"], message, { alsoAt, hint }));
     }
-    trials.push({ label, reference, trajectory: reported.trajectory });
+    trials.push({ label, reference, trajectory: presented.trajectory });
   }
   refuseLabels(problems, labels);
   return trials;
@@ -200,7 +200,7 @@ interface PresentedTrial {
   readonly trajectory: Trajectory;
 }
 
-/** The trial of a run that a case names, or why there is none. */
+/** The trial of a run that a case names, or the problem. */
 function recordedTrial(
   { plan, events: all, folder }: StoredRun,
   { run, trial: id }: { readonly run: string; readonly trial: string },
@@ -221,7 +221,7 @@ function noRun({ code, message, details }: McpvalsError, run: string, path: KeyP
   return problem([...path, "run"], message, { code, hint: details.hint, sameAs: run });
 }
 
-/** A run that a case names, or why there is none. */
+/** A run that a case names, or the error. */
 async function readNamedRun(folder: string, name: string): Promise<StoredRun | McpvalsError> {
   try {
     return await readRun(folder, name);
@@ -231,7 +231,7 @@ async function readNamedRun(folder: string, name: string): Promise<StoredRun | M
   }
 }
 
-/** These graders only ask. */
+/** Graders that ask a judge need nothing else. */
 async function unused(): Promise<never> {
   throw new Error("a judge runs and validates nothing");
 }
@@ -274,7 +274,7 @@ function casesDocument(list: ConfigDocument): ConfigDocument {
   return { ...list, value: { cases: list.value }, locate };
 }
 
-/** JSON Lines as a list; the place of a part is its line. */
+/** JSON Lines as a list; the place of every part is its line. */
 function linesDocument(source: SourceText): ConfigDocument {
   const offsets: number[] = [];
   const value: unknown[] = [];
@@ -304,7 +304,7 @@ export async function readCalibrations(file: string): Promise<readonly Calibrati
   });
 }
 
-/** Writes a calibration into a file, in the place of an earlier one of the same judge. */
+/** Writes a calibration into a file, replacing an earlier one of the same judge. */
 export async function writeCalibration(file: string, calibration: Calibration): Promise<void> {
   const all = new Map((await readCalibrations(file)).map((one) => [keyOf(one), one]));
   all.set(keyOf(calibration), calibration);

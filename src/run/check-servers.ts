@@ -23,10 +23,10 @@ import {
 import { followTokens } from "./provisioning.ts";
 import { run, type RunInput, type RunOptions, type RunOutcome } from "./run.ts";
 
-/** Trials at once: that of the calls mostly waits. More would disturb each other's time limits on a small machine. */
+/** Trials at once. More would disturb each other's time limits on a small machine. */
 const concurrency = 3;
 
-/** What is checked, over what the eval says, besides how a run is made. */
+/** Options of a check, which override the eval's, and those of its run. */
 export type CheckServersOptions = Partial<
   Omit<CheckOptions, "validationOf" | "signal" | "snapshotOf" | "suite">
 > &
@@ -36,22 +36,22 @@ export type CheckServersOptions = Partial<
     /** Whether the official conformance suite runs, too. */
     readonly conformance?: boolean;
     readonly signal: AbortSignal;
-    /** Whether a file was named and all its servers are checked, so that others in the snapshot are gone. */
+    /** Whether all servers of a file are checked, so that others in the snapshot are gone. */
     readonly isWhole?: boolean;
     /** The file with the definitions that the servers must have. */
     readonly snapshot?: string;
     /** Writes that file in place of comparing with it. */
     readonly update?: boolean;
-    /** Called with what the servers listed when that was written to the file. */
+    /** Called with the definitions that were written to the file. */
     readonly onSnapshot?: (file: string, listed: Snapshot) => void;
-    /** Called when all servers have been asked what they offer, and the run begins. */
+    /** Called when all servers have given their lists, and the run begins. */
     readonly onPlanned?: () => void;
   };
 
 const defaults: CheckSettings = { calls: "safe", disable: [], enable: [], callMs: 5000, conformance: false };
 
 /**
- * Checks the servers of a loaded eval: asks what they offer, plans the check, and runs it. Throws as `run`, and McpvalsError
+ * Checks the servers of a loaded eval: lists what they offer, plans the check, and runs it. Throws as `run`, and McpvalsError
  * `usage/invalid-option` for an unknown code, for a server that cannot be started or reached, for a snapshot that cannot be
  * read or written, and for a conformance suite that is not installed.
  */
@@ -78,7 +78,12 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const snapshot = file === undefined ? undefined : await readSnapshot(file, { mayBeAbsent: update });
   const isOnly = Object.keys(spec.servers).length === 1;
   const places = [join(options.cwd, sep), import.meta.url];
-  const suite = conformance ? { suite: await findConformanceSuite(places) } : {};
+  const suite = conformance ? await findConformanceSuite(places) : undefined;
+  // A server that the snapshot does not know has only new definitions.
+  const snapshotOf: CheckOptions["snapshotOf"] =
+    snapshot === undefined || update
+      ? undefined
+      : (name, reported) => snapshot[nameInSnapshot(snapshot, { name, reported, isOnly })] ?? {};
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   const validationOf = (): ValidateSchema => validateOfServer(validateSchema, signal);
@@ -86,14 +91,8 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const redact = createRedactor(loaded.secrets);
   using _ = await followTokens(Object.values(spec.servers), redact.add);
   const { tasks: planned, records } = await planCheck(spec.servers, {
-    ...(snapshot === undefined || update
-      ? {}
-      : {
-          // A server that the snapshot does not know has only new definitions.
-          snapshotOf: (name, reported) =>
-            snapshot[nameInSnapshot(snapshot, { name, reported, isOnly })] ?? {},
-        }),
-    ...suite,
+    snapshotOf,
+    suite,
     calls,
     disable,
     callMs,
@@ -127,9 +126,9 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   }
   const tasks = planned.map((each): Task => {
     const { check } = each;
-    // Reporters get the plan as it is, and print this part of what a server says.
-    const task =
-      check === undefined ? each : { ...each, check: { ...check, ...exact({ about: redact(check.about) }) } };
+    // Reporters print what a server says about itself from the plan.
+    const about = redact(check?.about);
+    const task = check === undefined || about === undefined ? each : { ...each, check: { ...check, about } };
     const source = fileOf(loaded, spec.servers[task.servers[0] ?? ""]);
     return source === undefined ? task : { ...task, location: { file: relative(options.cwd, source) } };
   });
@@ -147,13 +146,13 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   );
 }
 
-/** An error that may quote what a server said. */
+/** An error that may quote a server. */
 function withoutSecrets(error: unknown, redact: Redact): unknown {
   if (!(error instanceof McpvalsError)) return error;
   return new McpvalsError(error.code, redact(error.message), redact(error.details));
 }
 
-/** Valid arguments of tools, made from their input schemas as for the calls of a check; undefined where none could be made. */
+/** Arguments of tools, generated from their input schemas as for the calls of a check; undefined where that is impossible. */
 export async function exampleArguments(
   inputSchemas: readonly Json[],
 ): Promise<readonly (JsonObject | undefined)[]> {
@@ -164,7 +163,7 @@ export async function exampleArguments(
   );
 }
 
-/** The file that stands for a server: the one that declares it, else the program, or script, of its command. */
+/** The file for findings of a server: the one that declares it, else the program, or script, of its command. */
 function fileOf({ file }: RunInput, server: ServerSpec | undefined): string | undefined {
   if (file !== undefined || server?.transport !== "stdio") return file;
   const paths = [server.command, ...server.args].map((word) => resolve(server.cwd ?? ".", word));
@@ -178,7 +177,7 @@ function mergedOver(snapshot: Snapshot, current: Snapshot): Snapshot {
   }));
 }
 
-/** What each server listed when its check was planned; not those that gave no list. */
+/** By server, the lists from planning, where it gave some. */
 function listingsIn(
   tasks: readonly Task[],
 ): Readonly<Record<string, JsonObject & { readonly server: string }>> {

@@ -38,14 +38,13 @@ export interface GradeRunOptions
 }
 
 export interface GradedRun extends Pick<RunOutcome, "result" | "plan" | "folder" | "failures"> {
-  /** Notes on what the new grades do not rest on. */
+  /** What differs from the run, such as graders that graded only then. */
   readonly notes: readonly string[];
 }
 
 /**
- * Grades the record of a run with the graders that an eval declares now, into the folder of a new run that says so. Nothing of it
- * stays when it does not come to its end. Throws McpvalsError of kind `usage` before the first trial, `store/corrupt`, and the
- * signal's reason.
+ * Grades the record of a run with the graders that an eval declares now, into the folder of a new run. An incomplete folder is
+ * removed. Throws McpvalsError of kind `usage` before the first trial, `store/corrupt`, and the signal's reason.
  */
 export async function gradeRun(
   stored: OpenedRun,
@@ -75,7 +74,7 @@ export async function gradeRun(
   };
   if (output === undefined) refusePlanted(cwd);
   const runs = resolve(cwd, output ?? defaultRunsFolder);
-  // Without a plan until it is complete: what an immediate end leaves is not a run.
+  // The plan is written last: what an interrupted grading leaves is not a run.
   await using folder = await createRunFolder(runs, { ...head, source: redact(sourceOf(loaded)) });
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
@@ -163,7 +162,7 @@ interface PlannedGrading {
   readonly notes: readonly string[];
 }
 
-/** What ran, with what is expected of it now. Throws McpvalsError of kind `usage`. */
+/** The plan of the recorded run, with the current expectations. Throws McpvalsError of kind `usage`. */
 function planGrading(
   { plan: recorded }: OpenedRun,
   given: LoadedConfig,
@@ -186,7 +185,7 @@ function planGrading(
   };
 }
 
-/** Where the trials ran, with what is known of judges now. */
+/** The environment of the run, with the current judge and calibrations. */
 async function environmentOf(
   { environment }: OpenedRun,
   { eval: spec, dir, judgeError }: LoadedConfig,
@@ -197,10 +196,10 @@ async function environmentOf(
   const { readCalibrations } = await import("./calibrate-judge.ts");
   const calibrations = await readCalibrations(join(dir, calibrationFile));
   const judge = spec.judge && { model: spec.judge.model };
-  return { ...environment, ...withoutUndefined({ judge }), calibrations };
+  return { ...environment, ...(judge && { judge }), calibrations };
 }
 
-/** The tasks of a run as they are declared now, by name. Throws `usage/no-match` for one that is not. */
+/** The current declarations of the tasks of a run, by name. Throws `usage/no-match` for one that is missing. */
 function declaredTasks({ tasks }: Plan, loaded: LoadedConfig): ReadonlyMap<string, Task> {
   const declared = new Map(loaded.eval.tasks.map((task) => [task.name, task]));
   return new Map(
@@ -221,25 +220,23 @@ function declaredTasks({ tasks }: Plan, loaded: LoadedConfig): ReadonlyMap<strin
 
 interface TaskToGrade {
   readonly task: Task;
-  /** What of the declared task does not count. */
+  /** Which part of the declared task is ignored. */
   readonly note?: string;
 }
 
-/** What ran, with what is expected of it now. What is expected of other prompts than those on record is left out. */
+/** The task of a run, with the current expectations; those of turns only if the prompts are still the same. */
 function taskToGrade(recorded: Task, { turns, expectTools, graders, portable }: Task): TaskToGrade {
   const isSame = equalJson(
     turns.map(({ user }) => user),
     recorded.turns.map(({ user }) => user),
   );
   const { graders: _, ...ran } = recorded;
+  const assertions = portable?.assertions ?? [];
   const task: Task = {
     ...ran,
     expectTools,
-    ...(graders === undefined ? {} : { graders }),
-    ...(isSame ? { turns } : {}),
-    ...(ran.portable === undefined
-      ? {}
-      : { portable: { ...ran.portable, assertions: portable?.assertions ?? [] } }),
+    turns: isSame ? turns : ran.turns,
+    ...withoutUndefined({ graders, portable: ran.portable && { ...ran.portable, assertions } }),
   };
   const name = JSON.stringify(recorded.name);
   const note = `the prompts of ${name} have changed since the run: its turns are graded as they were then`;

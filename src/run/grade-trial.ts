@@ -14,15 +14,15 @@ import { validateOfServer } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import type { Grade } from "../model/grade.ts";
 
-/** Gives the grades of a completed trial, and records what that takes. */
+/** Grades a completed trial, and records events of the grading. */
 export type GradeTrial = (
   trajectory: Trajectory,
   emit: Emit,
-  /** Grades that are kept where the judge would be asked the same again, by the names of their graders. */
+  /** Grades on record by the names of their graders: kept if the judge would be asked the same question. */
   kept?: ReadonlyMap<string, Grade>,
 ) => Promise<readonly Grade[]>;
 
-/** Thrown in the place of a question to a judge whose answer is on record. */
+/** Thrown instead of asking a judge a question whose answer is on record. */
 class AnsweredBefore extends Error {
   readonly grade: Grade;
 
@@ -32,7 +32,7 @@ class AnsweredBefore extends Error {
   }
 }
 
-/** Creates what grades the trials of an eval. It throws only the signal's reason. */
+/** Gives a function that grades the trials of an eval. It throws only the signal's reason. */
 export function createGrading(
   { eval: spec, env }: Pick<LoadedConfig, "eval" | "env">,
   { validateSchema, signal }: Pick<GradeContext, "validateSchema"> & { readonly signal: AbortSignal },
@@ -60,13 +60,10 @@ export function createGrading(
       if (calls.length > 0) emit({ type: "calls.invalid", calls });
     }
     const graders = gradersOf(trajectory.task, judgeSpec).filter((grader) => grader.applies(trajectory));
-    // What a check looks at can be made to take for ever.
-    const context = {
-      ...given,
-      ...(trajectory.task.check === undefined
-        ? {}
-        : { validateSchema: validateOfServer(given.validateSchema, signal) }),
-    };
+    // The schemas of a server under check can be hostile.
+    const isCheck = trajectory.task.check !== undefined;
+    const validateSchema = isCheck ? validateOfServer(given.validateSchema, signal) : given.validateSchema;
+    const context = { ...given, validateSchema };
     return Promise.all(
       graders.map(async (grader): Promise<Grade> => {
         const { name, weight = 1, required = true } = grader;
@@ -94,13 +91,12 @@ export function createGrading(
 /** A judge that a declared grader asks. */
 interface AskedJudge {
   readonly judge: JudgeSpec;
-  /** Where the grader names its model; absent: that of the eval is asked, or the place is unknown. */
+  /** Where the grader names its model; absent: the eval's judge is asked, or the place is unknown. */
   readonly location?: SourceLocation | undefined;
 }
 
 /**
- * The judges that declared graders ask. Throws `config/no-judge` where there is none, or what is wrong with that of the files, unless
- * there may be none.
+ * The judges that declared graders ask. If there is none, throws `judgeError`, else `config/no-judge`, unless `mayBeNone`.
  */
 export function judgesOfGraders(
   spec: Eval,
@@ -125,15 +121,15 @@ export function judgesOfGraders(
   return asked;
 }
 
-/** The judge that a grader asks; undefined: it asks none. Null: there is none. */
+/** The judge that a grader asks; undefined: it asks none. Null: it asks one, and none is configured. */
 export function judgeOfGrader(
   { type, config }: GraderSpec,
-  { judge: usual }: Pick<Eval, "judge">,
+  { judge: ofEval }: Pick<Eval, "judge">,
 ): JudgeSpec | null | undefined {
   const judge = graderKinds[type]?.judge?.(config);
   if (judge === undefined) return undefined;
-  if (judge.model === undefined && usual === undefined) return null;
-  return judgeOf(usual, judge.model);
+  if (judge.model === undefined && ofEval === undefined) return null;
+  return judgeOf(ofEval, judge.model);
 }
 
 function noJudge(task: string, { name, location }: GraderSpec): McpvalsError {

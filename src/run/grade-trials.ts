@@ -27,7 +27,7 @@ export interface GradingJob {
   readonly env: EnvironmentVariables;
   /** Values that must never be written. */
   readonly secrets: readonly Secret[];
-  /** With what is expected now. */
+  /** With the current expectations. */
   readonly plan: Plan;
   /** The tasks as the run had them. */
   readonly ranTasks: readonly Task[];
@@ -46,15 +46,15 @@ export interface Graded {
 
 interface GradingOutput {
   readonly signal: AbortSignal;
-  /** Gets the recorded events, and those of the grading. */
+  /** Receives the recorded events, and those of the grading. */
   readonly journal: Pick<Journal, "append" | "copy">;
   readonly validateSchema: ValidateSchema;
-  /** Called for each trial, in no order. */
+  /** Called for each trial, in any order. */
   readonly onTrial: (graded: Graded) => Promise<void>;
 }
 
-/** Trials that are graded at once where graders may wait for a model or a program. */
-const width = 4;
+/** Maximum number of trials that are graded at once: graders may wait for a model or a program. */
+const maxAtOnce = 4;
 
 /** Grades the trials on record. Throws `store/corrupt`, and the signal's reason. */
 export async function gradeTrials(
@@ -79,7 +79,7 @@ export async function gradeTrials(
       if (trial !== undefined) await onTrial(await gradeTrial(trial, events, grading));
     }
   };
-  await Promise.all(Array.from({ length: width }, work));
+  await Promise.all(Array.from({ length: maxAtOnce }, work));
 }
 
 /** What grading a trial needs. */
@@ -123,7 +123,7 @@ async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Gr
     const grades = outcome === "completed" ? await grading.grade(trajectory, emit, kept) : [];
     const verdict = trialVerdict(outcome, grades);
     emit({ type: "trial.graded", verdict, score: averageScore(grades), grades });
-    // On record they are without secrets.
+    // Recorded grades have no secrets.
     return { result: trialResult(trajectory, gradesIn(events.at(-1))), trajectory, earlier };
   } catch (cause) {
     signal.throwIfAborted();
@@ -144,7 +144,7 @@ function gradesIn(event: TraceEvent | undefined): readonly Grade[] {
   return event?.type === "trial.graded" ? event.grades : [];
 }
 
-/** The grades of judges that would be asked in the same way again, with the thresholds of now. */
+/** The grades of judges whose settings are unchanged, with the current thresholds. */
 async function judgedBefore(
   grades: readonly Grade[],
   { before, task, spec }: { readonly before: Task; readonly task: Task; readonly spec: Eval },
@@ -164,13 +164,13 @@ async function judgedBefore(
     const isSame = equalJson(settingsOf(earlier, declared), settingsOf(now, declared));
     if (!isSame || wanted?.model !== judge.model) continue;
     if (threshold === judge.threshold) kept.set(name, grade);
-    // The reason says of a second judge whether it agrees.
+    // The reason of a grade with a second judge depends on the threshold.
     else if (secondJudge === undefined) kept.set(name, withThreshold(grade, judge, threshold));
   }
   return kept;
 }
 
-/** What a judge is asked by; its `threshold` is compared with the score. */
+/** The settings of a grader that decide about the question to its judge: not `threshold`. */
 function settingsOf(grader: GraderSpec | undefined, threshold: number | undefined): Json {
   if (grader === undefined) return null;
   const { type, config } = grader;

@@ -7,13 +7,13 @@ import { type Environment, inheritedEnvironment } from "../process/environment.t
 import { outputDetails, ProgramOutput, runToEnd } from "../process/program-output.ts";
 import { type ManagedProcess, spawnProcess } from "../process/spawn.ts";
 
-/** The commands around a run. Its disposal runs those after it, unless `finish` did, and ends what they left running. */
+/** The commands before and after a run. Its disposal calls `finish`, and ends the processes that they left running. */
 export interface StartedHooks extends AsyncDisposable {
-  /** Runs those before the run. Throws `run/hook-failed` for one that must not fail, and the signal's reason. */
+  /** Runs the commands before the run. Throws `run/hook-failed` for one that must not fail, and the signal's reason. */
   start(signal: AbortSignal): Promise<void>;
-  /** Runs those after the run, once, whatever came before. Gives what failed and must not. */
+  /** Runs the commands after the run, once. Gives those that failed and must not. */
   finish(): Promise<readonly ReporterFailure[]>;
-  /** What failed and may. */
+  /** Failures of commands that may fail. */
   readonly warnings: readonly string[];
 }
 
@@ -32,7 +32,7 @@ export function createHooks({ before, after }: RunHooks, { env, redact }: HookOp
     const error = await execute(hook, {
       env: inherited,
       adopt: (child) => void running.push(child),
-      ...(signal === undefined ? {} : { signal }),
+      signal,
     });
     if (error === undefined) return undefined;
     const { code, message, details } = error;
@@ -69,10 +69,10 @@ export function createHooks({ before, after }: RunHooks, { env, redact }: HookOp
 interface Execution {
   readonly env: Readonly<Record<string, string>>;
   readonly adopt: (child: ManagedProcess) => void;
-  readonly signal?: AbortSignal;
+  readonly signal: AbortSignal | undefined;
 }
 
-/** Why a command failed; undefined when it did not. Throws the signal's reason. */
+/** Runs a command; gives its failure, undefined if it succeeded. Throws the signal's reason. */
 async function execute(
   { id, command, cwd, exitCodes, timeoutMs }: RunHook,
   { env, adopt, signal }: Execution,

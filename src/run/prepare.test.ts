@@ -94,7 +94,7 @@ describe("taskFilter", () => {
     [{ tags: ["y", "z"] }, 'no task has the tag "z"'],
     [{ labels: ["a=4"] }, 'no task has the label "a=4"'],
     [{ difficulties: ["medium"] }, 'no task has the difficulty "medium"'],
-    [{ tasks: ["flow"], tags: ["y"] }, "no task matches all that is asked for"],
+    [{ tasks: ["flow"], tags: ["y"] }, "no task matches all filters"],
   ])("%j leaves nothing, and says so", (filters, message) => {
     expect(() => filtered(filters)).toThrow(
       expect.objectContaining({ code: "usage/no-match", message }) as Error,

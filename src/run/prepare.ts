@@ -21,7 +21,7 @@ import type { PreparedExtensions } from "../extensions/host/extension-process.ts
 import type { PrepareContext } from "../graders/grader.ts";
 import { judgesOfGraders } from "./grade-trial.ts";
 
-/** Which tasks and variants are meant. Of each list one entry has to fit; of labels, one for each key. Empty or absent: any. */
+/** Filters of tasks and variants. One entry of each list has to fit; of labels, one for each key. Empty or absent: any. */
 export interface Filters {
   /** Names or globs. */
   readonly tasks?: readonly string[] | undefined;
@@ -29,7 +29,7 @@ export interface Filters {
   /** `KEY=VALUE`. */
   readonly labels?: readonly string[] | undefined;
   readonly difficulties?: readonly string[] | undefined;
-  /** Whole names, of which unknown ones are no error. */
+  /** Whole names. Unknown ones are allowed. */
   readonly names?: ReadonlySet<string> | undefined;
   /** Names. */
   readonly variants?: readonly string[] | undefined;
@@ -40,11 +40,11 @@ export interface Selection extends Filters {
   readonly trials?: number | undefined;
   readonly concurrency?: number | undefined;
   readonly timeoutMs?: number | undefined;
-  /** Win over those of the eval. */
+  /** Override those of the eval. */
   readonly thresholds?: Thresholds | undefined;
 }
 
-/** Applies a selection to a loaded config. Throws `usage/no-match` when a filter matches nothing, or nothing has what a threshold names. */
+/** Applies a selection to a loaded config. Throws `usage/no-match` when a filter or the name of a threshold matches nothing. */
 export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfig {
   const { trials, concurrency, timeoutMs } = selection;
   const variants = variantFilter(selection.variants, loaded.eval.variants);
@@ -57,13 +57,11 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
   );
   const overrides = withoutUndefined({ trials, concurrency, timeoutMs, selects, variants, thresholds });
   const filter = filterText(selection);
-  return {
-    ...loaded,
-    eval: { ...applyOverrides(loaded.eval, overrides), ...(filter === "" ? {} : { filter }) },
-  };
+  const spec = applyOverrides(loaded.eval, overrides);
+  return { ...loaded, eval: filter === "" ? spec : { ...spec, filter } };
 }
 
-/** What was asked for of the tasks, as flags; runs with equal texts are of the same tasks. */
+/** The filters as flags. Runs with the same text have the same tasks. */
 function filterText({ tasks = [], tags = [], labels = [], difficulties = [], names }: Filters): string {
   const flags = { task: [...tasks, ...(names ?? [])], tag: tags, label: labels, difficulty: difficulties };
   return Object.entries(flags)
@@ -72,7 +70,7 @@ function filterText({ tasks = [], tags = [], labels = [], difficulties = [], nam
 }
 
 /**
- * Refuses graders that judge only a workspace where there is none: only tasks from files and agents that are programs have one.
+ * Refuses graders that need a workspace in workflows without one: only tasks from files and agents that are programs have one.
  * Throws one McpvalsError of kind `usage` for all.
  */
 export function requireWorkspaces({
@@ -95,9 +93,9 @@ export function requireWorkspaces({
 }
 
 /**
- * The thresholds for the selected tasks: without those of graders that only other tasks have. Undefined when there were none. Throws
- * McpvalsError of kind `usage` for a wanted one with which nothing can be compared, and where failed trials are to decide nothing
- * and nothing else could fail.
+ * The thresholds for the selected tasks, without those of graders that only other tasks have. Undefined without any. Throws
+ * McpvalsError of kind `usage` for a wanted one that nothing can be compared with, and for thresholds with which the run could not
+ * fail.
  */
 function thresholdsOf(
   wanted: Thresholds | undefined,
@@ -141,24 +139,23 @@ function noMatch(message: string, meant: Parameters<typeof suggestion>): Mcpvals
 type Matches = (task: Task) => boolean;
 
 /**
- * Makes the filter of `--task`, `--tag`, `--label` and `--difficulty`; undefined when nothing is asked for. Throws
- * `usage/no-match` for a value that no task has, and when no task has all that is asked for.
+ * Makes the filter of `--task`, `--tag`, `--label` and `--difficulty`; undefined without any. Throws `usage/no-match` for a value that
+ * no task has, and when no task fits all of them.
  */
 export function taskFilter(filters: Filters, tasks: readonly Task[]): Matches | undefined {
   const { tasks: patterns = [], tags = [], labels = [], difficulties = [], names } = filters;
+  const all: Matches[] = [];
+  if (patterns.length > 0) all.push(taskSelector(patterns, tasks));
+  if (tags.length > 0) all.push(valueSelector("tag", tags, tasks));
   // Labels of one key are alternatives, those of different keys must all fit.
   const byKey = Map.groupBy(labels, (label) => label.slice(0, label.indexOf("=")));
-  const all = [
-    ...(patterns.length === 0 ? [] : [taskSelector(patterns, tasks)]),
-    ...(tags.length === 0 ? [] : [valueSelector("tag", tags, tasks)]),
-    ...[...byKey.values()].map((values) => valueSelector("label", values, tasks)),
-    ...(difficulties.length === 0 ? [] : [valueSelector("difficulty", difficulties, tasks)]),
-    ...(names === undefined ? [] : [({ name }: Task) => names.has(name)]),
-  ];
+  for (const values of byKey.values()) all.push(valueSelector("label", values, tasks));
+  if (difficulties.length > 0) all.push(valueSelector("difficulty", difficulties, tasks));
+  if (names !== undefined) all.push(({ name }) => names.has(name));
   if (all.length === 0) return undefined;
   const matches: Matches = (task) => all.every((each) => each(task));
   if (!tasks.some(matches)) {
-    throw new McpvalsError("usage/no-match", "no task matches all that is asked for", {
+    throw new McpvalsError("usage/no-match", "no task matches all filters", {
       hint: "Leave out one of --task, --tag, --label and --difficulty; mcpvals list shows what tasks have.",
     });
   }
@@ -183,7 +180,7 @@ export function taskSelector(patterns: readonly string[], tasks: readonly Task[]
   return (task) => matchers.some((matches) => matches(task));
 }
 
-/** A name that a glob reads as one part of a path. */
+/** A name without slashes, so that a glob reads it as one part of a path. */
 function plain(name: string): string {
   return name.replaceAll("/", "\u2215");
 }
@@ -194,7 +191,7 @@ function namesOf({ name, suite }: Task): readonly string[] {
   return [name, suite, title, plain(suite), plain(title), `${plain(suite)}/${plain(title)}`];
 }
 
-/** What filters by value look at, and how hints call several of them. */
+/** The values that filters compare, with their plurals for hints. */
 const values = {
   tag: { plural: "tags", of: ({ portable }: Task) => portable?.tags ?? [] },
   label: {
@@ -230,7 +227,7 @@ export interface TaskInVariant {
   readonly variant: string | undefined;
 }
 
-/** The requirements of a task that are not met, as phrases. */
+/** Gives the requirements of a task that are not met, as phrases. */
 export type MissingRequirements = (of: TaskInVariant) => readonly string[];
 
 /** Checks the requirements of all tasks, in each of the eval's variants. */
@@ -268,7 +265,7 @@ const platforms: Readonly<Record<string, string>> = {
   win32: "win32",
 };
 
-/** Undefined when the requirement is met. */
+/** A requirement that is not met, as a phrase; undefined: it is met. */
 async function problemOf(
   { kind, name = "" }: Requirement & { readonly name?: string },
   { eval: spec, env }: Provided,
@@ -321,7 +318,7 @@ export type ExtensionsInput = Pick<
   "eval" | "env" | "overrides" | "dir" | "secrets" | "extensionUses"
 >;
 
-/** How a run gets its extensions. */
+/** Options of the extensions of a run. */
 export interface ExtensionsOptions {
   /** Absolute path of the working folder. */
   readonly cwd: string;
@@ -349,8 +346,8 @@ export async function extensionsOf(
 }
 
 /**
- * Checks the steps that use extensions, as far as that is possible without executing, fetching or writing anything.
- * Returns notes. Throws one McpvalsError of kind `usage` with everything that is wrong.
+ * Checks the steps that use extensions, without executing, fetching or writing anything. Returns notes. Throws one McpvalsError of
+ * kind `usage` with all problems.
  */
 export async function checkExtensions(loaded: ExtensionsInput, cwd: string): Promise<readonly string[]> {
   if (loaded.extensionUses.size === 0 && !declaresExtensions(loaded)) return [];
@@ -372,7 +369,7 @@ const noExtensions: PreparedExtensions = {
   },
 };
 
-/** Loads the code only for runs whose tasks use extensions, since that is slow. */
+/** The code is loaded only for runs whose tasks use extensions, since that is slow. */
 async function loadExtensions(
   {
     eval: { tasks, extensionSettings: settings },
@@ -407,8 +404,8 @@ export function asksInSteps({ tasks }: Pick<Eval, "tasks">): boolean {
 }
 
 /**
- * Refuses the models that cannot be asked, of agents that play, of the judge and of graders, each at its place. Says whether a judge
- * may be asked. Throws what is wrong with the judge that graders ask, unless there may be none.
+ * Refuses models that cannot be asked: of agents, the judge and graders, each at its place. Returns whether a judge may be asked. Throws
+ * `judgeError` if graders ask a judge, unless `mayBeNone`.
  */
 export async function checkModels(
   { eval: spec, env, judgeError, secrets, modelPlaces }: Loaded,
@@ -443,8 +440,8 @@ export async function judgesWithoutKey({
   for (const task of spec.tasks) {
     const isAsked = usesJudge(task.verify) || (spec.judgesStepsOnly !== true && canBeJudged(task));
     const declared = judgesOfGraders({ ...spec, tasks: [task] }, undefined, { mayBeNone: true });
-    const usual = isAsked && spec.judge !== undefined ? [spec.judge] : [];
-    for (const judge of [...usual, ...declared.map((each) => each.judge)]) {
+    const ofEval = isAsked && spec.judge !== undefined ? [spec.judge] : [];
+    for (const judge of [...ofEval, ...declared.map((each) => each.judge)]) {
       try {
         locateModel(judge, env);
       } catch (error) {
@@ -456,12 +453,12 @@ export async function judgesWithoutKey({
   return errors;
 }
 
-/** Graders that are tried at once. */
-const width = 4;
+/** Maximum number of graders that are tried at once. */
+const maxAtOnce = 4;
 
 /**
- * Tries the settings of the graders of all tasks, each once. Throws one McpvalsError of kind `usage` for all that are wrong. What the
- * environment is to blame for, such as a program that is not there, is left to the trials.
+ * Tries the settings of the graders of all tasks, each once. Throws one McpvalsError of kind `usage` for all that are wrong. Problems of
+ * the environment, such as a missing program, are left to the trials.
  */
 export async function prepareGraders(
   { eval: spec, env, secrets }: Loaded,
@@ -495,14 +492,14 @@ export async function prepareGraders(
       });
     }
   };
-  await Promise.all(Array.from({ length: width }, work));
+  await Promise.all(Array.from({ length: maxAtOnce }, work));
   const problems = new FileProblems();
   // In the order of the files.
   problems.add(diagnostics.flat());
   problems.throwIfAny(secrets);
 }
 
-/** `key` is that of the setting that is wrong. */
+/** `key` is that of the wrong setting. */
 function diagnosticOf(grader: GraderSpec, key: string, { code, message, details }: McpvalsError): Diagnostic {
   const isLate = code === "grader/timeout";
   return withoutUndefined({

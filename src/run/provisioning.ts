@@ -35,7 +35,7 @@ interface ServerStart {
 /** The servers of one run. Its disposal stops those that still run. */
 export interface Provisioning extends AsyncDisposable {
   /**
-   * Starts a server of a trial, or takes the one that is shared. Undefined, with the reason on record, when it does
+   * Starts a server of a trial, or takes the shared one. Undefined, with the reason on record, when it does
    * not start and the trial can do without it. Throws as `startServer` of src/servers.
    */
   readonly startServer: (
@@ -43,11 +43,11 @@ export interface Provisioning extends AsyncDisposable {
     name: string,
     start: ServerStart,
   ) => Promise<TrialServer | undefined>;
-  /** How a task's server is started or reached, before templates are replaced. */
+  /** The spec of a task's server, before templates are replaced. */
   readonly specOf: (of: TaskOfTrial, name: string) => ServerSpec;
   /**
-   * Starts the servers that must start before the first trial, and tries the sandboxes of all. Throws McpvalsError
-   * `server/required` and `sandbox/unavailable`.
+   * Starts the required servers, and tries the sandboxes of all. Throws McpvalsError `server/required` and
+   * `sandbox/unavailable`.
    */
   startRequired(signal: AbortSignal): Promise<void>;
   /** Stops the servers that no later trial shares. */
@@ -58,11 +58,11 @@ interface ProvisioningOptions {
   /** The shell's variables. */
   readonly env: Variables;
   readonly validateSchema: ValidateSchema;
-  /** Called with every access token of a server, and with what it was got with, before it is used. */
+  /** Called with every access token of a server, and the credentials for it, before it is used. */
   readonly onToken: (secret: Secret) => void;
 }
 
-/** Calls back with every access token of these servers before it is used, until it is disposed of; undefined: none gets tokens. */
+/** Calls back with every access token of these servers before it is used, until its disposal; undefined: none gets tokens. */
 export async function followTokens(
   servers: readonly ServerSpec[],
   onToken: (secret: Secret) => void,

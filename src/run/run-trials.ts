@@ -35,7 +35,7 @@ export interface TrialsContext {
 
 /** Runs all trials of a plan. Returns their results in the plan's order, those that never started included. */
 export async function runTrials(plan: Plan, context: TrialsContext): Promise<readonly TrialResult[]> {
-  // Events are redacted, so the task that they are compared with must be, too.
+  // Events have no secrets, so the task that they are compared with must not have them either.
   const redacted = new Map(plan.tasks.map((task) => [task.name, context.redact.fromOutside(task)]));
   const results: TrialResult[] = [];
   const share = shareEqual<readonly Grade[]>();
@@ -89,7 +89,7 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
     await context.onTrialStart(trial);
     await executeTrial({ trial, task, emit, events, signal: alive.signal }, services);
     const { outcome } = events.findLast((event) => event.type === "trial.finished") ?? {};
-    // An error after the last phase, or one that prevented `trial.finished`, is in no event.
+    // No event has an error after the last phase, or one that prevented `trial.finished`.
     if (outcome === undefined || outcome === "completed") broken.signal.throwIfAborted();
     const trajectory = buildTrajectory(trial, gradedTask, events);
     const grades = outcome === "completed" ? await gradeOf(trajectory, emit, context) : [];
@@ -107,7 +107,7 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
   return result;
 }
 
-/** If removing secrets fails, nothing of the original error is shown, and the run goes on. */
+/** If removing secrets fails, the original error is not shown, and the run goes on. */
 function withoutSecrets(error: SerializedError, redact: Redact): SerializedError {
   try {
     return redact(error);
@@ -134,8 +134,8 @@ async function gradeOf(
 const maxShared = 1000;
 
 /**
- * Creates a function that returns the same object for equal JSON values, up to a number of different ones: a large run
- * would otherwise hold a hundred thousand copies of the same few grades.
+ * Gives a function that returns the same object for equal JSON values, up to a number of different ones: a large run would otherwise
+ * keep a hundred thousand copies of the same few grades.
  */
 function shareEqual<T>(): (value: T) => T {
   const kept = new Map<string, T>();

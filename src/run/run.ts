@@ -48,12 +48,12 @@ import type { TrialServices } from "./trial-state.ts";
 /** The parts of a loaded config that a run needs. */
 export type RunInput = ExtensionsInput & Pick<LoadedConfig, "overrides" | "judgeError" | "file" | "dir">;
 
-/** How to run an eval, beyond what the eval itself says. */
+/** How to run an eval, besides its own settings. */
 export interface RunOptions extends ExtensionsOptions {
   /** Folder that gets the run's folder, relative to `cwd`; false writes nothing to disk. Default: `.mcpvals/runs`. */
   readonly output?: string | false;
   readonly reporters?: readonly NamedReporter[];
-  /** Shows that something goes on before the first trial, until it is disposed of. */
+  /** Shows a progress message before the first trial, until it is disposed of. */
   readonly showWaiting?: (text: string) => Disposable;
   /** Whether the outcome has the evidence of trials that passed too. */
   readonly keepPassed?: boolean;
@@ -69,13 +69,13 @@ export interface RunOptions extends ExtensionsOptions {
   readonly coverage?: boolean;
   /** Present: each trial compares the state after cleanup with the state before setup. */
   readonly compareState?: StateMemory;
-  /** What was recorded when the run was planned, by task: the trial of each has this record, and tries nothing. */
+  /** Probes that planning has recorded, by task: their trials get this record and start nothing. */
   readonly records?: ReadonlyMap<string, PlanRecord>;
   /** Removes secrets; absent: those of the eval. */
   readonly redact?: Redact;
   /** Validates what servers declare; absent: a validator of the run's own does. */
   readonly validateSchema?: ValidateSchema;
-  /** When its work began, by `performance.now()`; absent: now. */
+  /** Start of the work, by `performance.now()`; absent: now. */
   readonly started?: number;
   /** Aborting ends the running trials, stops their servers and gives a result with the verdict `interrupted`. */
   readonly signal?: AbortSignal;
@@ -84,13 +84,13 @@ export interface RunOptions extends ExtensionsOptions {
 export interface RunOutcome {
   readonly result: RunResult;
   readonly plan: Plan;
-  /** What `collectEvidence` gives for the first trials that did not pass, with `keepPassed` also for those that did, by trial id. */
+  /** By trial id, the evidence (see `collectEvidence`) of the first trials that did not pass, with `keepPassed` also of those that did. */
   readonly evidence: ReadonlyMap<string, readonly TraceEvent[]>;
   /** Absent when nothing was written. */
   readonly folder?: string;
   /** Errors of reporters and of the run folder; the run went on without them. */
   readonly failures: readonly ReporterFailure[];
-  /** What went wrong with commands around the run that may fail. */
+  /** Failures of hooks that may fail. */
   readonly warnings: readonly string[];
 }
 
@@ -148,8 +148,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   });
   const environment = redact({
     ...runEnvironment(spec, versions),
-    ...(summaries.length === 0 ? {} : { extensions: summaries }),
-    ...(calibrations === undefined ? {} : { calibrations }),
+    ...exact({ extensions: summaries.length === 0 ? undefined : summaries, calibrations }),
   });
   const head = { id: runId(startedAt), startedAt, environment };
   if (output === undefined) refusePlanted(cwd);
@@ -166,7 +165,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
           },
         );
   using exit = flushOnExit(folder);
-  const place = folder === undefined ? {} : { folder: folder.path };
+  const place = folder && { folder: folder.path };
   const { limits, judge } = spec;
   const judges = judge && (await import("../graders/judge/judge.ts"));
   const agents = new Map<string, ReturnType<typeof loadAgent>>();
@@ -215,7 +214,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
         else if (options.keepPassed === true) evidenceOfPassed.keep(result, trajectory);
       },
       async onTrialEnd(result) {
-        // The wait for the disk goes on in the background; an error is reported at the end.
+        // Writing goes on in the background; an error is reported at the end.
         folder?.commit().catch(() => undefined);
         await reporters.onTrialEnd(result);
       },
@@ -245,7 +244,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   }
 }
 
-/** Loaded only where there are any. */
+/** The code of hooks is loaded only for an eval that has some. */
 async function hooksOf(
   { eval: { hooks }, env }: RunInput,
   redact: Redact,
@@ -253,7 +252,7 @@ async function hooksOf(
   return hooks && (await import("./hooks.ts")).createHooks(hooks, { env, redact });
 }
 
-/** What identifies the runs of the same file, or of the same folder of tasks. */
+/** The file, or the folder of tasks, of a run: runs of the same source can be compared. */
 export function sourceOf({ file, dir }: Pick<LoadedConfig, "file" | "dir">): string {
   return file ?? dir;
 }
@@ -268,7 +267,7 @@ function targetsOf(
   return targets.flatMap(({ url, command }) => asText(url) ?? asText(command) ?? []).join(", ");
 }
 
-/** Without the tasks that are skipped in every trial: the extensions that they use are not needed. */
+/** Without the tasks that are skipped in every trial, whose extensions are not needed. */
 function withoutSkipped(loaded: RunInput, { trials }: Plan, missing: MissingRequirements): RunInput {
   const runnable = trials.filter(
     ({ task, variant, attempt }) => attempt === 1 && missing({ task, variant }).length === 0,
@@ -287,7 +286,7 @@ function followSignal(signal: AbortSignal | undefined): Disposable & { readonly 
     );
   if (signal?.aborted === true) interrupt();
   signal?.addEventListener("abort", interrupt, { once: true });
-  // The first listener of a signal creates a table that its last one removes; those of all trials would stay in memory.
+  // Node creates a table with the first listener of a signal and removes it with the last one: without this listener, one for each trial.
   controller.signal.addEventListener("abort", () => undefined);
   return {
     signal: controller.signal,
@@ -302,7 +301,7 @@ function flushAll(): void {
   for (const flush of unflushed) flush();
 }
 
-/** Writes what is still in memory if the process exits before the run ends. */
+/** Writes buffered events if the process exits before the run ends. */
 function flushOnExit(folder: RunFolder | undefined): Disposable & { readonly flush: () => void } {
   const flush = (): void => folder?.flush();
   if (unflushed.size === 0) process.once("exit", flushAll);

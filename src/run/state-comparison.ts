@@ -24,14 +24,14 @@ interface Entry {
 /** Entries by the name that messages use. */
 type State = ReadonlyMap<string, Entry>;
 
-/** Files by absolute path, so that large files that did not change are not read for every trial. */
+/** Files by absolute path, so that unchanged large files are not read for every trial. */
 type KnownFiles = Map<string, Entry>;
 
-/** What trials of several runs share about the state before them. */
+/** Shared by the trials of several runs. */
 export interface StateMemory {
   /**
-   * What earlier trials left changed, by task and variant: the entries before, undefined for new ones. A later trial
-   * starts with them changed, and must restore the state before the first trial.
+   * Changes that earlier trials left, by task and variant: the entries before, undefined for new ones. A later trial must restore
+   * the state before the first trial.
    */
   readonly changes: Map<string, ReadonlyMap<string, Entry | undefined>>;
   readonly known: KnownFiles;
@@ -45,8 +45,8 @@ export interface StateMemory {
 }
 
 /**
- * Reads the folders of tasks into the memory, if it is to have them; called before any trial. Never rejects: a folder
- * that cannot be read is left out, and its trial reports that.
+ * Reads the folders of tasks into `memory.folders`, if present; to be called before any trial. Never rejects: a folder that cannot be
+ * read is left out, and its trial reports that.
  */
 export async function rememberFolders(memory: StateMemory, tasks: readonly Task[]): Promise<void> {
   if (memory.folders === undefined) return;
@@ -61,9 +61,9 @@ interface ComparedTrial extends TaskOfTrial {
 }
 
 /**
- * Reports whether a task leaves everything as it was: its own folder, and the outputs of the steps that its
- * `stateProbe` names. Its workspace is thrown away. What an earlier trial of the task changed must be as it was before that trial; a difference that
- * this trial did not touch is reported separately.
+ * Reports whether a task restores the state: its own folder, and the outputs of the steps that its `stateProbe` names. Its workspace
+ * does not count. Changes of an earlier trial of the task must be restored too; those that this trial did not touch are reported
+ * separately.
  */
 export class StateComparison {
   readonly #run: ComparedTrial;
@@ -156,8 +156,8 @@ interface ReadOptions {
 }
 
 /**
- * The files and folders of a task's folder, without what git ignores, and the folders `.git` and `node_modules`; empty for a folder that
- * does not exist. Rejects with McpvalsError `task/workspace` for what cannot be read.
+ * The files and folders of a task's folder, without those that git ignores, `.git` and `node_modules`; empty for a missing folder.
+ * Rejects with McpvalsError `task/workspace` if something cannot be read.
  */
 export async function readTaskFolder(
   dir: string,
@@ -178,7 +178,7 @@ async function readAll(path: string, name: string, options: ReadOptions): Promis
   return state;
 }
 
-/** Leaves out what is removed in the meantime. */
+/** Leaves out files that are removed meanwhile. */
 async function readFolder(
   folder: string,
   name: string,
@@ -189,12 +189,12 @@ async function readFolder(
   for (const entry of (await orAbsent(readdir(folder))) ?? []) {
     const path = join(folder, entry);
     if (ignored?.has(path) || skipped?.includes(entry)) continue;
-    const shown = `${name}/${entry}`;
+    const entryName = `${name}/${entry}`;
     const stats = await orAbsent(lstat(path, { bigint: true }));
     const found = stats && (await orAbsent(describeEntry(path, stats, known)));
     if (found === undefined) continue;
-    state.set(shown, found);
-    if (stats?.isDirectory()) await readFolder(path, shown, options, state);
+    state.set(entryName, found);
+    if (stats?.isDirectory()) await readFolder(path, entryName, options, state);
   }
 }
 
@@ -209,7 +209,7 @@ async function describeEntry(path: string, stats: BigIntStats, known: KnownFiles
   for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
   const mode = (Number(stats.mode) & 0o777).toString(8);
   const found = { what: `a file, mode ${mode}, sha256 ${hash.digest("hex").slice(0, 12)}`, stamp };
-  // A file system's clock may be too coarse for two writes in a row to get different times.
+  // Two writes in a row can have the same time on a file system with a coarse clock.
   if (BigInt(Date.now()) * 1_000_000n - stats.ctimeNs > 1_000_000_000n) known.set(path, found);
   return found;
 }

@@ -42,10 +42,11 @@ export interface TrialServices extends Pick<Provisioning, "startServer" | "specO
   readonly allowOutside: boolean;
   /** Whether unmet requirements of a task are an error; otherwise its trials are skipped. */
   readonly strict: boolean;
-  /** Whether servers are asked for everything that they list, so that it is on record. */
+  /** Whether servers are asked for their resources and prompts too. */
   readonly listAll: boolean;
   /** Present: the state after cleanup is compared with the state before setup. */
   readonly compareState: StateMemory | undefined;
+  /** Probes that planning has recorded, by task. */
   readonly records?: ReadonlyMap<string, PlanRecord> | undefined;
   /** The requirements of the trial's task that are not met, as phrases. */
   missing(of: TaskOfTrial): readonly string[];
@@ -55,7 +56,7 @@ export interface TrialServices extends Pick<Provisioning, "startServer" | "specO
   /** The judge for steps; undefined when none is configured. */
   createJudge(emit: Emit): StepJudge | undefined;
   readonly validateSchema: ValidateSchema;
-  /** Those that the run's tasks use. */
+  /** The extensions of the run's tasks. */
   readonly extensions: PreparedExtensions;
 }
 
@@ -78,7 +79,7 @@ export class TrialState implements TrialContext, AsyncDisposable {
   readonly #services: TrialServices;
   readonly #ids = new Map<string, string>();
   readonly #ports = new Map<string, number>();
-  /** Free TCP ports on loopback, held until the process that is to use them starts. */
+  /** Reserved TCP ports on loopback, until a process that uses them starts. */
   readonly #heldPorts = new Map<number, Server>();
   readonly #processes: { stop(): Promise<unknown> }[] = [];
   #env: Variables | undefined;
@@ -130,7 +131,7 @@ export class TrialState implements TrialContext, AsyncDisposable {
     );
   }
 
-  /** Computed on first use, since its templates may fail. Throws `task/template`. */
+  /** Computed on first use, since templates may fail. Throws `task/template`. */
   get env(): Variables {
     const { shell } = this.#services.variables;
     const inherited = inheritedEnvironment(shell, this.#run.task.portable?.inheritEnv ?? []);
@@ -150,7 +151,7 @@ export class TrialState implements TrialContext, AsyncDisposable {
     return this.#declared;
   }
 
-  /** The task's solution with outputs of its own, which start as a copy of those so far; steps do not see them. */
+  /** The task's solution, with its own copy of the outputs so far: steps do not see those that it adds. */
   solution(): TaskSolution | undefined {
     const { solution: actions } = this.#run.task.portable ?? {};
     if (actions === undefined) return undefined;
@@ -166,7 +167,7 @@ export class TrialState implements TrialContext, AsyncDisposable {
     this.#processes.push(process);
   }
 
-  /** The code of the extension host is loaded with the first operation, since most trials have none. */
+  /** The extension host is loaded with the first operation, since most trials have none. */
   readonly extensions: TrialContext["extensions"] = {
     execute: async (call, signal) => {
       this.#extensions ??= this.#openExtensions();
@@ -244,7 +245,7 @@ export class TrialState implements TrialContext, AsyncDisposable {
 
 const letters = "abcdefghijklmnopqrstuvwxyz0123456789";
 
-/** Eight letters and digits, the first a letter, so that it is a valid name nearly everywhere. */
+/** Eight letters and digits, beginning with a letter, which is a valid name nearly everywhere. */
 function randomId(): string {
   const rest = Array.from({ length: 7 }, () => letters.charAt(randomInt(letters.length)));
   return letters.charAt(randomInt(26)) + rest.join("");
@@ -261,9 +262,8 @@ export interface Workspace {
 }
 
 /**
- * Creates an empty folder and copies the task's fixtures into it, under their base names; those of waza keep their folders.
- * Throws McpvalsError `task/workspace`, and `task/outside` for a link in a fixture that leads out of it, unless
- * `allowOutside`; nothing is left then.
+ * Creates a folder and copies the task's fixtures into it, under their base names; those of waza keep their folders. Throws
+ * McpvalsError `task/workspace`, and `task/outside` for a link in a fixture that leads out of it, unless `allowOutside`.
  */
 export async function createWorkspace(
   task: Pick<PortableTask, "fixtures" | "dir" | "format"> | undefined,
@@ -294,14 +294,14 @@ async function copy(fixture: string, to: string, allowOutside: boolean): Promise
   });
 }
 
-/** In the workspace such a link would lead elsewhere, or let a trial change the task's own files. */
+/** Such a link would lead elsewhere in the workspace, or let a trial change the task's own files. */
 async function refuseLeavingLink(path: string, fixture: string): Promise<void> {
   if (!(await lstat(path)).isSymbolicLink()) return;
   const target = await readlink(path);
   const way = relative(fixture, resolve(dirname(path), target));
   if (!isAbsolute(target) && !isAbsolute(way) && way !== ".." && !way.startsWith(`..${sep}`)) return;
   const message = `the link ${path} leads to ${target}, out of the fixture ${fixture}`;
-  const hint = "Copy what it leads to into the fixture, or allow it with --allow-outside.";
+  const hint = "Copy the target into the fixture, or allow the link with --allow-outside.";
   throw new McpvalsError("task/outside", message, { hint });
 }
 

@@ -14,8 +14,8 @@ import { runStep } from "../steps/run-step.ts";
 import { createWorkspace, type TrialRun, type TrialServices, TrialState } from "./trial-state.ts";
 
 /**
- * Executes one trial through its phases. Whatever happens, its cleanup steps run and everything that it started is
- * stopped. Never throws and takes no verdict: the outcome is in the events, the last of which is `trial.finished`.
+ * Executes one trial. Whatever happens, its cleanup steps run and everything that it started is stopped. Never throws and gives no
+ * verdict: the outcome is in the last event, `trial.finished`.
  */
 export async function executeTrial(run: TrialRun, services: TrialServices): Promise<void> {
   const { trial, emit } = run;
@@ -37,13 +37,12 @@ export async function executeTrial(run: TrialRun, services: TrialServices): Prom
   emit({
     type: "trial.finished",
     durationMs: recordedMs + performance.now() - started,
-    ...(failure === undefined
-      ? { outcome: "completed" }
-      : { outcome: outcomeOf(failure.error), error: serializeError(failure.error) }),
+    outcome: failure === undefined ? "completed" : outcomeOf(failure.error),
+    ...(failure && { error: serializeError(failure.error) }),
   });
 }
 
-/** Ends a trial whose task's requirements are not met, or whose part of a check has nothing to do; the message says why. */
+/** The reason to skip a trial: requirements of its task that are not met, or a part of a check that has nothing to do. */
 class SkippedTrial extends McpvalsError {}
 
 function outcomeOf(error: unknown): TrialOutcome {
@@ -58,19 +57,19 @@ function trialTimeout(limitMs: number): McpvalsError {
   });
 }
 
-/** The phases of one trial, with its servers. Each phase throws what ended it early, and the signal's reason. */
+/** The phases of one trial, with its servers. Each phase throws the error that ended it early, and the signal's reason. */
 class TrialPhases {
   readonly #run: TrialRun;
   readonly #services: TrialServices;
   /** In the order of the task, without those that did not start. */
   readonly #servers: TrialServer[] = [];
-  /** Servers that cleanup may have ended. */
+  /** Servers that cleanup ended; no error. */
   readonly #excused = new Set<TrialServer>();
   /** Work for the end of the trial, after the servers stopped; the last one first. */
   readonly #deferred: (() => Promise<void>)[] = [];
   /** Whether an agent program connected to any server. */
   #isConnected = false;
-  /** The agent's last message, with its secrets: only recorded events lose them. */
+  /** The agent's last message, with its secrets, which are removed only from recorded events. */
   #lastMessage = "";
 
   constructor(run: TrialRun, services: TrialServices) {
@@ -99,7 +98,7 @@ class TrialPhases {
       compareState && new (await import("./state-comparison.ts")).StateComparison(this.#run, compareState);
     try {
       await this.#startServers(state, agent, deadline.signal);
-      // In a tool test the server is the subject: its crash is recorded, and the test goes on to its verdict.
+      // In a tool test the server is the subject: after its crash, the test goes on to its verdict.
       const fatal = task.form === "tool-test" ? [] : this.#servers.map(({ lost }) => lost);
       using alive = abortWithAny([deadline.signal, ...fatal]);
       await comparison?.remember(stepContext("probe", alive.signal));
@@ -113,8 +112,8 @@ class TrialPhases {
   }
 
   /**
-   * Stops all servers, then does the deferred work. Records which servers were lost during the trial. Throws, after all of it,
-   * how the first of them was lost, unless the crash is the result of a tool test, or the first error of the deferred work.
+   * Stops all servers, then does the deferred work. Records the servers that were lost during the trial. Throws at the end: the loss
+   * of the first of them, unless it is the result of a tool test, or the first error of the deferred work.
    */
   async stop(): Promise<void> {
     if (this.#servers.length > 0) await Promise.all(this.#servers.map((server) => server.stop()));
@@ -146,7 +145,7 @@ class TrialPhases {
       });
   }
 
-  /** A trial of a check: its probes start the server themselves, unless the planning recorded it. */
+  /** A trial of a check: its probes start the server themselves, unless planning has recorded them. */
   async #probe(check: CheckSpec): Promise<void> {
     if (check.skipped !== undefined) throw new SkippedTrial("check/nothing-to-do", check.skipped);
     const { task, emit, signal } = this.#run;
@@ -205,7 +204,7 @@ class TrialPhases {
     });
   }
 
-  /** Asks a server for its resources and prompts. A list that it does not give changes nothing; a loss is found elsewhere. */
+  /** Asks a server for its resources and prompts. Ignores errors; the loss of a server is noticed elsewhere. */
   async #list({ session }: TrialServer, signal: AbortSignal): Promise<void> {
     const { abilities } = session;
     const options = { timeoutMs: this.#services.limits.callMs, signal };
@@ -229,7 +228,7 @@ class TrialPhases {
     context.signal.throwIfAborted();
   }
 
-  /** Plays the agent's turns. Throws McpvalsError `agent/no-connection` for a program that connected to none of its servers. */
+  /** Runs the agent's turns. Throws McpvalsError `agent/no-connection` for a program that connected to none of its servers. */
   async #act(state: TrialState, agent: AgentDriver, signal: AbortSignal): Promise<void> {
     const { task, emit } = this.#run;
     const { scope, workspace } = state;
@@ -272,27 +271,21 @@ class TrialPhases {
   }
 
   async #verify(contextOf: () => StepContext): Promise<void> {
-    const { verify, portable } = this.#run.task;
-    const files = this.#namedFiles();
+    const { verify, portable, graders = [] } = this.#run.task;
+    const files = workspaceFilesOf(graders);
     if (verify.length === 0 && portable === undefined && files.length === 0) return;
     const context = contextOf();
     await runPhase("verify", this.#run.emit, async () => {
       const { error } = await runSequence(verify, context, runStep);
       if (error !== undefined) throw error;
       if (files.length > 0) await this.#recordFiles(files, context);
-      // Cleanup may end servers on purpose; until then a server that ended is an error.
+      // Before cleanup, which may end servers on purpose, a server that ended is an error.
       if ((portable?.cleanup ?? []).length > 0) await this.#checkAlive();
     });
     context.signal.throwIfAborted();
   }
 
-  /** The paths and globs in the workspace that graders name. */
-  #namedFiles(): readonly string[] {
-    const { graders = [] } = this.#run.task;
-    return workspaceFilesOf(graders);
-  }
-
-  /** Records what is at paths of the workspace, which is gone when graders look at it. */
+  /** Records files of the workspace for graders, since it is removed before grading. */
   async #recordFiles(names: readonly string[], { trial, signal }: StepContext): Promise<void> {
     const { workspace } = trial;
     if (workspace === "") return;
@@ -304,7 +297,7 @@ class TrialPhases {
   async #cleanup(state: TrialState): Promise<void> {
     const { cleanup = [], cleanupTimeoutMs: timeoutMs = 0 } = this.#run.task.portable ?? {};
     if (cleanup.length === 0) return;
-    // The last message counts also when the agent was interrupted.
+    // An interrupted agent has a last message too.
     state.agent ??= { output: this.#lastMessage, exitCode: 1 };
     const context = this.#stepContext(state, "cleanup", new AbortController().signal);
     await runPhase("cleanup", this.#run.emit, () => runCleanup(cleanup, context, runStep, { timeoutMs }));

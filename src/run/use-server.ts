@@ -9,16 +9,15 @@ import { startServer } from "../servers/server-pool.ts";
 import { errorCodes } from "../model/error-codes.ts";
 
 export interface ServerListing {
-  /** Its name in the file, or one made from its command or URL. */
+  /** Its name in the file, or a name made from its command or URL. */
   readonly server: string;
   readonly surface: Surface;
-  /** Lists that it promises and does not give, with the reason. */
+  /** Lists that it declares but does not give, with the reason. */
   readonly failures: readonly string[];
 }
 
 interface UseOptions {
   readonly signal: AbortSignal;
-  /** Called with what is recorded. */
   readonly onEvent?: (event: EventBody) => void;
 }
 

@@ -23,16 +23,15 @@ import {
   watchLimits,
 } from "./sandbox.ts";
 
-/** Arguments and the filter of system calls come from file descriptors that `spawnProcess` opens. */
+/** Arguments and the filter of system calls are in file descriptors that `spawnProcess` opens. */
 const fromFiles = ["--args", "3", "--seccomp", "4"];
-/** Node reserves half a gigabyte of data for the code of each of its threads that run JavaScript. */
+/** For Node, which reserves half a gigabyte of data for each thread that runs JavaScript. */
 const dataRoom = 4 * 1024 ** 3;
 
 /**
- * Confines with bubblewrap, by namespaces of the kernel: what is not listed does not exist inside. The limits:
- * - total memory, files in its folders in memory included, and the number of processes are polled many times a second;
- *   exceeding them ends everything inside; memory that no process has mapped (memfd, shared memory of System V, data in
- *   sockets) is not counted;
+ * Confines with bubblewrap, by namespaces of the kernel: unlisted files do not exist inside. The limits:
+ * - total memory, including files in memory, and the number of processes are polled many times a second; exceeding them ends everything
+ *   inside; memory that no process has mapped (memfd, shared memory of System V, data in sockets) is not counted;
  * - one process gets at most 4 GiB over the memory limit between two polls (RLIMIT_DATA);
  * - `/tmp`, `/dev/shm` and a home folder outside of `/tmp` hold half of the memory each;
  * - core dumps are off. Processors and time are not limited here.
@@ -68,8 +67,8 @@ async function startBubblewrap(confinement: Confinement): Promise<ConfinedProces
 }
 
 /**
- * The command that becomes bubblewrap. Its own environment has nothing of the program's, such as LD_PRELOAD, which would take
- * effect outside; and nothing that marks processes of mcpvals, since it can be read inside.
+ * The command that becomes bubblewrap. Its environment has no variables of the program, such as LD_PRELOAD, which would take
+ * effect outside, and no markers of mcpvals, since it can be read inside.
  */
 function outside(program: string, command: readonly string[], memoryBytes: number): ProcessSpec {
   const kilobytes = Math.ceil((memoryBytes + dataRoom) / 1024);
@@ -84,8 +83,8 @@ function outside(program: string, command: readonly string[], memoryBytes: numbe
 }
 
 /**
- * The arguments of bubblewrap that confine a program, without the program. They hold its environment, so they are for
- * `--args` and not for a command line. The program also gets PWD, which bubblewrap always sets.
+ * The arguments of bubblewrap that confine a program, without the program, for `--args`: they contain its environment, which must not
+ * be in a command line. The program also gets PWD, which bubblewrap always sets.
  */
 function bubblewrapArguments(
   { env, cwd }: Pick<ProcessSpec, "env" | "cwd">,
@@ -100,7 +99,7 @@ function bubblewrapArguments(
     mounts.flatMap(mountArguments),
     // /proc/1/exe would be the file of bubblewrap outside, whose mode root could change.
     ["--perms", "0555", "--size", "4096", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"],
-    // The folders that bubblewrap makes for mounts are in memory without a limit.
+    // Folders that bubblewrap makes for mounts are in memory without a limit.
     ["--remount-ro", "/dev", "--remount-ro", "/"],
     // Root may change settings of the system there even without capabilities.
     ["--remount-ro", "/proc", "--clearenv"],
@@ -128,7 +127,7 @@ function mountArguments(mount: Mount): readonly string[] {
   }
 }
 
-/** Absolute path of bubblewrap. The PATH of an extension must not choose what confines it. Throws `sandbox/unavailable`. */
+/** Absolute path of bubblewrap, which the PATH of an extension must not choose. Throws `sandbox/unavailable`. */
 async function findBubblewrap(): Promise<string> {
   const env = { PATH: "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin" };
   const path = await findProgram("bwrap", { env, cwd: "/" });
@@ -149,7 +148,7 @@ async function checkBubblewrap(spec: SandboxSpec, signal: AbortSignal): Promise<
   });
 }
 
-/** Settings of the kernel that forbid user namespaces, with their values then. */
+/** Settings of the kernel, with the values that forbid user namespaces. */
 const forbidding: readonly (readonly [setting: string, value: string, hint: string])[] = [
   [
     "kernel/unprivileged_userns_clone",
@@ -183,8 +182,8 @@ const inMemory = 0x01021994;
 const emptyFile = 1024;
 
 /**
- * A function that measures the files in memory of a sandbox, in bytes, from its processes. What cannot be read counts as 0:
- * then only the sizes of these file systems limit it.
+ * Gives a function that measures the files in memory of a sandbox, in bytes, from its processes. Unreadable file systems count as 0;
+ * then only their sizes limit them.
  */
 function memoryFileBytes(
   pid: number,
@@ -201,7 +200,7 @@ function memoryFileBytes(
   };
 }
 
-/** While a sandbox is being set up, its folders are still those of this machine, which have another size. */
+/** 0 for a folder of another size: while a sandbox is being set up, its folders are still those of this machine. */
 function usedBytes(path: string, size: number): number {
   try {
     const { type, bsize, blocks, bfree, files, ffree } = statfsSync(path);
@@ -213,9 +212,8 @@ function usedBytes(path: string, size: number): number {
 }
 
 /**
- * A function that waits until everything in a sandbox has ended, once the first process has: the kernel ends the rest a
- * moment later, the init process of bubblewrap last. A program that ended before the first poll is not waited for; its
- * processes end as well.
+ * Gives a function that waits until everything in a sandbox has ended, after the first process: the kernel ends the rest a
+ * moment later, the init process of bubblewrap last. It does not wait for a program that ended before the first poll.
  */
 function namespaceEnd(child: ManagedProcess): () => Promise<void> {
   let init: ProcessInfo | undefined;
@@ -255,14 +253,14 @@ const calls: readonly { readonly architecture: number; readonly numbers: readonl
 const numberAt = 0;
 const architectureAt = 4;
 const allow = 0x7fff0000;
-/** ENOSYS, as for a call that the kernel does not have. */
-const notThere = 0x00050000 | 38;
+/** Fails with ENOSYS, as an unknown call does. */
+const unknownCall = 0x00050000 | 38;
 const x32Bit = 0x40000000;
 
-/** Skipped as a whole when the architecture is another one. */
+/** Tests for one architecture, skipped for another one. */
 function testsOf(architecture: number, numbers: readonly number[]): readonly Buffer[] {
   const checks = numbers.map((number, index) => equal(number, numbers.length - index, 0));
-  const body = [load(numberAt), and(~x32Bit >>> 0), ...checks, end(allow), end(notThere)];
+  const body = [load(numberAt), and(~x32Bit >>> 0), ...checks, end(allow), end(unknownCall)];
   return [equal(architecture, 0, body.length), ...body];
 }
 
@@ -270,7 +268,7 @@ function testsOf(architecture: number, numbers: readonly number[]): readonly Buf
 const load = (offset: number): Buffer => instruction(0x20, offset);
 const and = (mask: number): Buffer => instruction(0x54, mask);
 const end = (action: number): Buffer => instruction(0x06, action);
-/** `then` and `otherwise` are how many instructions are skipped. */
+/** `then` and `otherwise` are numbers of instructions to skip. */
 const equal = (value: number, then: number, otherwise: number): Buffer =>
   instruction(0x15, value, then, otherwise);
 

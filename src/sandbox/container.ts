@@ -21,10 +21,10 @@ import {
 } from "./sandbox.ts";
 
 /**
- * Confines with a container of Docker or Podman, whose image has the program's interpreter. The engine enforces the limits:
- * memory, files in memory included, whose excess ends the program; and 16 threads for each allowed process, beyond which
- * starting one fails. Paths and users are those of this machine. A container is removed when it is stopped; when mcpvals
- * itself is killed, it ends only if its program ends with its stdin.
+ * Confines with a container of Docker or Podman, whose image has the program's interpreter. The engine enforces the limits: memory,
+ * including files in memory, which ends the program; and 16 threads for each allowed process, after which starting one fails. Paths and
+ * users are those of this machine. A container is removed when it is stopped; if mcpvals is killed, it ends only if its program ends
+ * with its stdin.
  */
 export const container: Sandbox = {
   kind: "docker",
@@ -35,21 +35,21 @@ export const container: Sandbox = {
   start: startContainer,
 };
 
-/** Longest waits for an answer of the engine, for finding it, for a pull, and for a container that does nothing; in milliseconds. */
+/** Time limits for an answer of the engine, for finding it, for a pull, and for a container that does nothing; in milliseconds. */
 const answerMs = 30_000;
 const findMs = 60_000;
 const pullMs = 15 * 60_000;
 const runMs = 60_000;
-/** Exit code of a program that was killed. */
+/** Exit code of a killed program. */
 const killed = 137;
 /** Containers count each thread as a process; Node has about ten. */
 const threadsEach = 16;
 
 /** A container program with an engine that works. */
 interface ContainerRuntime {
-  /** The program with the arguments that go before any of its commands. */
+  /** The program with the arguments before any command. */
   readonly command: readonly string[];
-  /** Arguments that go directly after `run`. */
+  /** Arguments directly after `run`. */
   readonly runArguments: readonly string[];
   readonly engine: "docker" | "podman";
   /** Whether the engine runs as an ordinary user, so that user ids differ inside. */
@@ -79,7 +79,7 @@ async function startContainer({
   const mounts = [...readable, ...writable];
   const { file, passed } = containerEnvironment(program.env, mounts);
   const name = `mcpvals-${randomUUID()}`;
-  // Inside, Node is that of the image. Any other program is visible inside, or is in the image.
+  // Node is that of the image. Any other program is mounted, or is in the image.
   const isNode = [execPath, await realpath(execPath)].includes(program.command);
   // Only this user may read the file; it is removed with the container, or when mcpvals ends.
   const folder = await makeTemporaryFolder("container");
@@ -112,7 +112,7 @@ async function startContainer({
     let broken: string | undefined;
     const note = async (): Promise<void> => {
       const { exitCode } = await child.exited;
-      // The engine does not say why a program was killed; it kills only for memory.
+      // The engine gives no reason for a kill; it kills only for memory.
       if (exitCode === killed && !stopped)
         broken = `it was killed, as for using more than ${inMegabytes(spec.memoryBytes)} of memory`;
     };
@@ -141,7 +141,7 @@ function imageOf({ image }: SandboxSpec): string {
   });
 }
 
-/** Pulls the image unless it is here, and runs a container. Throws McpvalsError `sandbox/unavailable`, and the signal's reason. */
+/** Pulls the image if it is missing, and runs a container. Throws McpvalsError `sandbox/unavailable`, and the signal's reason. */
 async function checkContainer(
   spec: SandboxSpec,
   image: string,
@@ -171,9 +171,9 @@ export interface ContainerPlan {
   readonly runtime: Pick<ContainerRuntime, "engine" | "rootless" | "runArguments" | "user">;
   readonly spec: SandboxSpec;
   readonly image: string;
-  /** Of the container. */
+  /** Name of the container. */
   readonly name: string;
-  /** Command as it is inside. */
+  /** The command inside. */
   readonly command: string;
   readonly process: Pick<ProcessSpec, "args" | "cwd">;
   readonly mounts: readonly ListedMount[];
@@ -183,7 +183,7 @@ export interface ContainerPlan {
   readonly passedVariables: readonly string[];
 }
 
-/** The arguments of a container program, from `run` on, that run a confined program. */
+/** The arguments of a container program, from `run` on. */
 export function containerArguments(plan: ContainerPlan): readonly string[] {
   const { runtime, spec, process, name, mounts, environmentFile, passedVariables } = plan;
   return [
@@ -224,10 +224,9 @@ function mountText({ kind, at, source }: ListedMount): string {
 }
 
 /**
- * Sorts variables by how they can be passed without a command line: the text of a file, and those with line breaks, which such a
- * file cannot contain. PATH is left out, since it names folders of this machine; so are a HOME and a TMPDIR that are not visible
- * inside: home is `/tmp` then. Throws McpvalsError `server/spawn-failed` for a variable with line breaks that would affect the
- * container program itself.
+ * Splits variables into the text of a file, and those with line breaks, which such a file cannot contain and which the container program
+ * passes on. Without PATH, which names folders of this machine, and without a HOME (then `/tmp`) or TMPDIR that is not visible
+ * inside. Throws McpvalsError `server/spawn-failed` for a variable with line breaks that would affect the container program itself.
  */
 export function containerEnvironment(
   env: Readonly<Record<string, string>>,
@@ -248,7 +247,7 @@ export function containerEnvironment(
   return { file, passed };
 }
 
-/** The container program finds its settings in the home folder. The PATH of an extension must not choose what confines it. */
+/** HOME is for the settings of the container program, which the PATH of an extension must not choose. */
 function clientEnvironment(): Record<string, string> {
   const folders = `/usr/local/bin /usr/bin /bin /usr/sbin /sbin /opt/homebrew/bin /opt/podman/bin
     /Applications/Docker.app/Contents/Resources/bin /snap/bin /run/current-system/sw/bin`;
@@ -256,7 +255,7 @@ function clientEnvironment(): Record<string, string> {
 }
 
 /**
- * Finds the container program of the spec, else `docker` or `podman`, whichever has an engine that answers. Arguments after
+ * Finds the container program of the spec, else `docker` or `podman`: the first with an engine that answers. Arguments after
  * `run` in a runtime are added to `run`. Throws McpvalsError `sandbox/unavailable`, and the signal's reason.
  */
 async function findRuntime(spec: SandboxSpec, signal: AbortSignal): Promise<ContainerRuntime> {
@@ -295,7 +294,7 @@ async function askEngine(
     };
     if (facts.host !== undefined)
       return { engine: "podman", rootless: facts.host.security?.rootless === true };
-    // A client without an engine answers too, without a version of its server.
+    // A client without an engine answers too, but without `ServerVersion`.
     if ((facts.ServerVersion ?? "") !== "")
       return { engine: "docker", rootless: facts.SecurityOptions?.includes("name=rootless") === true };
   } catch (error) {
@@ -305,7 +304,7 @@ async function askEngine(
   return "info did not answer as Docker or Podman do";
 }
 
-/** Runs a command of the container program to its end. Throws what starting it throws, and the signal's reason. */
+/** Runs a command of the container program to its end. Throws as `spawnRuntime`, and the signal's reason. */
 async function runRuntime(
   command: readonly string[],
   args: readonly string[],
@@ -329,14 +328,11 @@ function lastLine(text: string): string | undefined {
   return text.trim().split("\n").at(-1) || undefined;
 }
 
-/**
- * Removes a container whatever state it is in; one that is not there is fine. Never throws: what could not be removed is
- * told as a warning of this process.
- */
+/** Removes a container in any state, or a missing one. Never throws: a failure is a warning of this process. */
 async function removeContainer({ command, engine }: ContainerRuntime, name: string): Promise<void> {
   let reason: string;
   try {
-    // Podman would first ask the program to end, for ten seconds.
+    // Podman would give the program ten seconds to end.
     const atOnce = engine === "podman" ? ["--time", "0"] : [];
     const args = ["rm", "--force", ...atOnce, "--volumes", name];
     const { exitCode, stderr } = await runRuntime(command, args, AbortSignal.timeout(answerMs));

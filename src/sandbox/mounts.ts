@@ -8,12 +8,12 @@ import { findProgram, interpreterOf } from "../process/environment.ts";
 import { explainSpawnError, type ProcessSpec } from "../process/spawn.ts";
 import type { Confinement } from "./sandbox.ts";
 
-/** Whether a path is a folder or in it. Both are absolute and without `.` and `..`. */
+/** Whether a path is a folder or inside it. Both are absolute, without `.` and `..`. */
 export function isInside(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith("/") ? folder : `${folder}/`);
 }
 
-/** The absolute path of a listed one, which may be relative to `dir` or begin with `~/`. */
+/** Makes a listed path absolute, which may be relative to `dir` or begin with `~/`. */
 export function listedPath(path: string, dir: string, home: string): string {
   return path === "~" || path.startsWith("~/") ? join(home, path.slice(1)) : resolve(dir, path);
 }
@@ -27,8 +27,8 @@ export interface ListedMount {
 }
 
 /**
- * The mounts of listed paths, at the path itself and at its real path, since programs use both. A readable path inside of a
- * writable one is left out: an earlier program could have replaced it with a link to anything. Throws McpvalsError
+ * The mounts of listed paths, each at the path itself and at its real path, since programs use both. A readable path inside a
+ * writable one is left out: an earlier program could have replaced it with a link. Throws McpvalsError
  * `server/spawn-failed` for a path that does not exist.
  */
 export async function listedMounts(
@@ -53,8 +53,8 @@ export async function listedMounts(
 }
 
 /**
- * Finds a program, and mounts what it needs besides `system`, the folders that are visible anyway: the listed paths, its
- * installation, those of its interpreters, and Node's. Throws McpvalsError `server/spawn-failed` when one of them does not exist.
+ * Finds a program, and mounts the listed paths and the installations of the program, its interpreters and Node, as far as they are not
+ * in `system`, the folders that are visible anyway. Throws McpvalsError `server/spawn-failed` if one of them does not exist.
  */
 export async function mountProgram(
   { process: program, read, write }: Confinement,
@@ -69,8 +69,8 @@ export async function mountProgram(
 }
 
 /**
- * The paths that a program needs: its file, or the folder of its installation (`FOLDER/bin/NAME` beside `FOLDER/lib`), as with
- * version managers and virtual environments. Never a home folder, a folder above one, or `~/.local`. Paths are absolute.
+ * The paths that a program needs: its file, or the folder of its installation (`FOLDER/bin/NAME` beside `FOLDER/lib`), such as
+ * that of a version manager or virtual environment. Never a home folder, a folder above one, or `~/.local`. Paths are absolute.
  */
 export async function installFolders(path: string, home: string): Promise<readonly string[]> {
   return [...new Set([path, await realpath(path)])].map((one) => {
@@ -81,13 +81,13 @@ export async function installFolders(path: string, home: string): Promise<readon
   });
 }
 
-/** Whether a path is visible inside anyway. */
+/** Whether a path is visible without a mount of its own. */
 type IsVisible = (path: string) => boolean;
 
 /**
- * The absolute paths of the program of a spec, and of the interpreters of its first line. A name is searched on the spec's
- * PATH; scripts there that are not visible inside, such as the shims of version managers, are skipped, since they would not
- * work inside. Throws McpvalsError `server/spawn-failed` when there is no such program.
+ * The absolute paths of the program of a spec, and of the interpreters in its first line. A name is searched on the spec's
+ * PATH, without scripts that are not visible, such as the shims of version managers, which would not work. Throws McpvalsError
+ * `server/spawn-failed` for an unknown program.
  */
 async function findCommand(spec: ProcessSpec, isVisible: IsVisible): Promise<[string, ...string[]]> {
   const command = await findUsable(spec.command, spec, isVisible);
@@ -114,7 +114,7 @@ async function findUsable(
   return undefined;
 }
 
-/** The first line of a file, as far as the system reads it to find the interpreter. */
+/** The part of a file's first line that the system reads for the interpreter. */
 async function firstLine(path: string): Promise<string> {
   try {
     await using file = await open(path, "r");
@@ -149,13 +149,13 @@ export type Mount = { readonly at: string } & (
   | { readonly kind: "devices" }
 );
 
-/** At one path, the first of these wins. */
+/** Precedence at one path, highest first. */
 const ranks = ["proc", "devices", "write", "read", "link", "memory", "folder"];
 
 /**
- * Orders mounts so that outer ones come first, and leaves out those that the mount around them has already. At one path,
- * writable wins over readable. Mounts inside of a writable one are left out too: an earlier program could have put a link to
- * anything in their place.
+ * Orders mounts so that outer ones come first, without those that the mount around them contains. At one path,
+ * writable takes precedence over readable. Mounts inside a writable one are left out too: an earlier program could have put a link in
+ * their place.
  */
 export function orderMounts(mounts: readonly Mount[]): readonly Mount[] {
   const rank = ({ kind }: Mount): number => ranks.indexOf(kind);
@@ -175,7 +175,7 @@ function mountAround(mounts: readonly Mount[], path: string): Mount | undefined 
     .at(-1);
 }
 
-/** The mount as it has to be inside of the one around it; undefined when it is not needed there. */
+/** Adapts a mount to the one around it; undefined if it is not needed there. */
 function fitInto(around: Mount | undefined, mount: Mount): Mount | undefined {
   const { kind, at } = mount;
   const isSame = at === around?.at;
@@ -195,7 +195,7 @@ function fitInto(around: Mount | undefined, mount: Mount): Mount | undefined {
     case "memory":
     case "folder":
       if (isSame) return kind === "write" || kind === "read" ? mount : undefined;
-      // A file system in memory inside of another one is only a folder.
+      // A file system in memory inside another one is only a folder.
       return kind === "memory" ? { kind: "folder", at } : mount;
   }
 }
@@ -204,7 +204,7 @@ function depth(path: string): number {
   return path.split("/").filter((part) => part !== "").length;
 }
 
-/** What a program sees in a bubblewrap sandbox. */
+/** The file system of a program in a bubblewrap sandbox. */
 export interface MountPlan {
   /** Absolute path. */
   readonly command: string;
@@ -227,7 +227,7 @@ export async function planMounts(confinement: Confinement): Promise<MountPlan> {
   );
   const home = program.env["HOME"] ?? "/tmp/home";
   const named = [home, program.env["TMPDIR"] ?? "/"].filter((path) => path.startsWith("/") && path !== "/");
-  // Each holds at most half of the memory limit, and its content counts as memory.
+  // Each can have half of the memory limit; its content counts as memory.
   const size = Math.max(4096, Math.floor(spec.memoryBytes / 2 / 4096) * 4096);
   const scratch = [...new Set(["/tmp", "/dev/shm", ...named])];
   const mounts = orderMounts([
@@ -259,7 +259,7 @@ const settings =
   pki/tls/cert.pem pki/tls/certs pki/tls/openssl.cnf protocols resolv.conf services ssl/cert.pem ssl/certs ssl/openssl.cnf
   static/ssl/certs timezone`.split(/\s+/);
 
-/** Read-only mounts of the system, as far as this machine has them. A link to a folder, as `/bin` often is, stays a link. */
+/** Read-only mounts of the system folders and files of this machine. A link to a folder, such as `/bin`, stays a link. */
 async function systemMounts(): Promise<readonly Mount[]> {
   const mounts: Mount[] = [];
   for (const at of programFolders) {
@@ -267,7 +267,7 @@ async function systemMounts(): Promise<readonly Mount[]> {
     if (found?.isSymbolicLink() === true) mounts.push({ kind: "link", at, target: await readlink(at) });
     else if (found !== undefined) mounts.push({ kind: "read", at, source: at });
   }
-  // The target of a link in /etc takes its place, since it may not be visible inside.
+  // A link in /etc is replaced by its target, which may not be visible.
   const files = settings.map((name) => `/etc/${name}`).filter((at) => existsSync(at));
   return [...mounts, ...files.map((at): Mount => ({ kind: "read", at, source: at }))];
 }

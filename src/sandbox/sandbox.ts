@@ -5,9 +5,9 @@ import { killMs, memoryOf, type ProcessInfo, signalDescendants, watchTree } from
 import { ProgramOutput } from "../process/program-output.ts";
 import type { ManagedProcess, ProcessSpec, StopResult } from "../process/spawn.ts";
 
-/** A program to be started, and what it may access. All paths are absolute. */
+/** A program with its permissions. All paths are absolute. */
 export interface Confinement {
-  /** As it would be started without a sandbox. */
+  /** How it would be started without a sandbox. */
   readonly process: ProcessSpec;
   /** Files and folders that it may read besides those of the system. */
   readonly read: readonly string[];
@@ -18,23 +18,23 @@ export interface Confinement {
 
 /** A confined program. */
 export interface ConfinedProcess extends ManagedProcess {
-  /** Which limit it broke, when it was ended for that; undefined otherwise. */
+  /** The exceeded limit for which it was ended; undefined: none. */
   readonly brokenLimit: string | undefined;
 }
 
 /** One way to confine programs. */
 export interface Sandbox {
   readonly kind: SandboxSpec["kind"];
-  /** Runs something in it once. Throws McpvalsError `sandbox/unavailable`, with a hint, where that does not work. */
+  /** Tries it with a program that does nothing. Throws McpvalsError `sandbox/unavailable` with a hint. */
   check(spec: SandboxSpec, signal: AbortSignal): Promise<void>;
   /**
-   * Starts the program. Stopping it ends everything that it started, even what tried to detach. Throws McpvalsError
+   * Starts the program. Stopping it ends everything that it started, even detached processes. Throws McpvalsError
    * `server/spawn-failed`, and `sandbox/unavailable`.
    */
   start(confinement: Confinement): Promise<ConfinedProcess>;
 }
 
-/** The program inside the process that confines it. What a sandbox adds to that never throws. */
+/** A confined program, given the process that confines it. The callbacks must not throw. */
 export function confined(
   child: ManagedProcess,
   {
@@ -43,9 +43,8 @@ export function confined(
     cleanUp,
   }: {
     readonly brokenLimit: () => string | undefined;
-    /** Called before it is stopped. */
     readonly onStop?: () => void;
-    /** Removes what would outlive the process. May be called more than once after its end. */
+    /** Removes resources that would outlive the process. May be called more than once after its end. */
     readonly cleanUp: () => Promise<void>;
   },
 ): ConfinedProcess {
@@ -78,16 +77,16 @@ export interface Limited {
   /** The confining process; its descendants are limited. */
   readonly child: ManagedProcess;
   readonly spec: SandboxSpec;
-  /** How many of the descendants are processes of the sandbox itself; -1 when the child itself is the program. */
+  /** Number of descendants that belong to the sandbox itself; -1 if the child is the program. */
   readonly own: number;
-  /** Memory of the program, in bytes, that belongs to none of its processes, such as files in memory. */
+  /** Memory of the program outside its processes, in bytes, such as files in memory. */
   readonly besides?: (descendants: readonly ProcessInfo[]) => number;
 }
 
 /**
  * Polls the processes of a sandbox many times a second, and ends them all when their memory or their number exceeds the limits
- * of the spec. Between two polls they can exceed them, bounded only by limits of the sandbox itself. The result says which
- * limit was broken, from before the end of the process.
+ * of the spec. Between two polls only the limits of the sandbox itself hold. The result gives the exceeded limit, already
+ * before the process has ended.
  */
 export function watchLimits(limited: Limited): () => string | undefined {
   const { child } = limited;
@@ -114,20 +113,20 @@ async function findBroken(
   return `it used ${inMegabytes(bytes)} of memory, and may use ${inMegabytes(spec.memoryBytes)}`;
 }
 
-/** Ends the processes inside first, so that none is left when the confining process has ended. */
+/** Ends the processes inside first, so that none outlives the confining process. */
 async function end(child: ManagedProcess): Promise<void> {
   await signalDescendants(child.pid, "SIGKILL");
   await settlesWithin(child.exited, killMs);
   await child.stop({ stdinMs: 0, termMs: 0 });
 }
 
-/** A size in MB of 1024 * 1024 bytes, as in the spec. */
+/** A size in MB of 1024 * 1024 bytes. */
 export function inMegabytes(bytes: number): string {
   const megabytes = bytes / 1024 / 1024;
   return `${megabytes < 10 ? megabytes.toFixed(1) : Math.ceil(megabytes)} MB`;
 }
 
-/** Remembers for which specs a check succeeded, as far as they differ in what can be unavailable. Failures are tried again. */
+/** Checks each spec once, as far as specs differ in what can be unavailable. Failures are tried again. */
 export function checkOnce(check: Sandbox["check"]): Sandbox["check"] {
   const passed = new Set<string>();
   return async (spec, signal) => {
@@ -139,7 +138,7 @@ export function checkOnce(check: Sandbox["check"]): Sandbox["check"] {
   };
 }
 
-/** The output of a program that has ended, trimmed. */
+/** How a program ended, with its trimmed output. */
 export interface Tried {
   readonly exitCode: number | null;
   readonly stdout: string;

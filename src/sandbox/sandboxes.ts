@@ -7,7 +7,7 @@ import { container } from "./container.ts";
 import type { Sandbox } from "./sandbox.ts";
 import { seatbelt } from "./seatbelt.ts";
 
-/** The sandbox of a kind on this platform; without one, a sandbox whose `check` and `start` say so. */
+/** The sandbox of a kind on this platform; if unsupported, a sandbox whose `check` and `start` throw. */
 export function sandboxOf(kind: SandboxSpec["kind"], platform: string = runningPlatform()): Sandbox {
   if (kind === "none") return noSandbox;
   if (kind === "docker") {
@@ -26,7 +26,7 @@ function unavailable(kind: SandboxSpec["kind"], reason: string): Sandbox {
   return { kind, check: refuse, start: refuse };
 }
 
-/** No confinement: the program can do what mcpvals itself can do. */
+/** No confinement: the program has the permissions of mcpvals. */
 export const noSandbox: Sandbox = {
   kind: "none",
   check: () => Promise.resolve(),

@@ -95,8 +95,8 @@ const networkServices = `com.apple.SystemConfiguration.configd com.apple.SystemC
   com.apple.dnssd.service com.apple.networkd com.apple.trustd.agent com.apple.SecurityServer`.split(/\s+/);
 
 /**
- * The profile for `sandbox-exec`: it denies everything except the rules, system files and what any program needs to run. Of
- * the parent folders of a listed path only the metadata is readable. All paths are absolute and resolved.
+ * The profile for `sandbox-exec`. It denies everything except the listed paths, system files and what every program needs. Only the
+ * metadata of parent folders of listed paths is readable. All paths are absolute and resolved.
  */
 export function seatbeltProfile({
   read,

@@ -102,7 +102,7 @@ it("gives what the agent left in its workspace, or says that it is not known", a
   expect(files).toMatchObject([{ path: "out/a.txt", text: "A" }, { path: "b.png" }]);
   await expect(gradeByProgram({}, { workspace: ["*.png"] }, left)).rejects.toMatchObject({
     code: "grader/cannot-run",
-    message: expect.stringContaining("b.png (9 bytes) is too large to look into"),
+    message: expect.stringContaining("b.png (9 bytes) is too large to be read"),
   });
 });
 
