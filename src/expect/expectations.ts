@@ -306,7 +306,7 @@ function compared(
   }
   const actual = displayJson(whole);
   if (leavesNothing(expected, ignorePaths)) {
-    const message = "ignorePaths leaves out all that is expected, so that nothing is left to compare";
+    const message = "ignorePaths excludes everything that is expected, so that nothing is compared";
     return { passed: false, expected: shown, actual, message };
   }
   const difference = differenceOf(withoutPaths(whole, ignorePaths), withoutPaths(expected, ignorePaths));
@@ -414,7 +414,7 @@ function absenceAt(value: Json, path: string): Absence {
   const holders = wants === "some" ? [...values, ...values.flatMap(membersOf)] : values;
   const near = names.map((name) => similarKey({ name, holders })).find((key) => key !== undefined);
   const meant = near === undefined ? "" : `; there is ${JSON.stringify(near)} there, did you mean that?`;
-  const proves = `it proves nothing that ${path} leads to nothing:`;
+  const proves = `the absence of ${path} proves nothing:`;
   if (!canHold(parent, wants)) {
     const lacks = wants === "entry" ? "entries" : "members";
     return { problem: `${proves} ${reached} is ${previewJson(parent, 40)}, which has no ${lacks}` };

@@ -95,7 +95,7 @@ it.each<[Json, string]>([
   [null, "content is not a list"],
   [[textBlock, "hi"], "content[1] is not an object"],
   [[{ text: "hi" }], "content[0] has no type"],
-  [[{ type: "video" }], 'content[0] has a type that MCP does not know: "video"'],
+  [[{ type: "video" }], 'content[0] has an unknown type: "video"'],
   [[{ type: "text" }], "content[0] is of type text but has no text"],
   [[{ type: "image", data: "" }], "content[0] is of type image but has no mimeType"],
   [[{ type: "resource", resource: { text: "" } }], "content[0] has a resource without uri"],

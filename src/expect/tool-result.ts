@@ -149,7 +149,7 @@ function blockProblem(block: Json): string | undefined {
   const { type, resource } = block;
   if (typeof type !== "string") return "has no type";
   const required = Object.hasOwn(requiredTexts, type) ? requiredTexts[type] : undefined;
-  if (required === undefined) return `has a type that MCP does not know: ${JSON.stringify(type)}`;
+  if (required === undefined) return `has an unknown type: ${JSON.stringify(type)}`;
   const missing = required.find((key) => typeof block[key] !== "string");
   if (missing !== undefined) return `is of type ${type} but has no ${missing}`;
   const annotations = annotationsProblem(block["annotations"]);

@@ -127,15 +127,13 @@ function complianceFinding(
   const score =
     total === 0 ? 0 : found.reduce((sum, part) => sum + part.score * weights[part.name], 0) / total;
   const passed = !isBroken && score >= threshold;
+  const cited = hasTooManyErrors ? seqsOf(errors) : [];
+  const evidence = [...found.flatMap((part) => part.evidence), ...cited];
   const reasons: string[] = [];
-  const evidence = found.flatMap((part) => part.evidence);
   if (unused.length > 0) reasons.push(`not used with success: ${unused.join(", ")}`);
-  if (hasTooManyErrors) {
-    reasons.push(`${errors.length} failed calls, at most ${maxErrors} allowed`);
-    evidence.push(...seqsOf(errors));
-  }
+  if (hasTooManyErrors) reasons.push(`${errors.length} failed calls, at most ${maxErrors} allowed`);
   if (!isBroken && !passed) reasons.push(`score ${rounded(score)}, at least ${threshold} wanted`);
-  reasons.push(...found.map(({ name, score: of, reason }) => `${name} ${rounded(of)}: ${reason}`));
+  for (const { name, score: of, reason } of found) reasons.push(`${name} ${rounded(of)}: ${reason}`);
   return {
     verdict: passed ? "pass" : "fail",
     score,

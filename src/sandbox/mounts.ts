@@ -39,7 +39,7 @@ export async function listedMounts(
     const mounts = new Map<string, ListedMount>();
     for (const path of paths) {
       const source = await realpath(path).catch((cause: unknown) => {
-        const message = `the sandbox cannot show ${path}: it does not exist`;
+        const message = `the sandbox lists ${path}, which does not exist`;
         const hint = "Check the paths that the sandbox lists.";
         throw new McpvalsError("server/spawn-failed", message, { hint, cause });
       });
@@ -129,7 +129,7 @@ async function explainMissing(spec: ProcessSpec): Promise<Error> {
   const isPath = spec.command.includes("/");
   const hidden = isPath ? undefined : await findProgram(spec.command, spec);
   if (hidden !== undefined)
-    return new McpvalsError("server/spawn-failed", `the sandbox does not show the program ${hidden}`, {
+    return new McpvalsError("server/spawn-failed", `the program ${hidden} is not visible in the sandbox`, {
       hint: "Let the sandbox read the folder that it is installed in, such as read: [../node_modules].",
     });
   const code = isPath && existsSync(resolve(spec.cwd, spec.command)) ? "EACCES" : "ENOENT";

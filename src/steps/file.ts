@@ -12,7 +12,7 @@ import { isInWorkspace, orAbsent, resolveTaskPath } from "./task-path.ts";
 
 type Action<K extends FileStep["action"]["kind"]> = Extract<FileStep["action"], { kind: K }>;
 
-const verbs = { create: "write", remove: "remove", check: "look at" } as const;
+const verbs = { create: "write", remove: "remove", check: "check" } as const;
 
 /** Creates, removes or checks a file. */
 export const fileStep: StepRunner<FileStep> = {
@@ -103,7 +103,7 @@ async function check(
     const hasFolder = (await orAbsent(stat(dirname(target)))) !== undefined;
     const doubt = "the folder of the file does not exist either";
     const checks: Check[] = [hasFolder ? existence : { ...existence, doubt }];
-    const message = "nothing exists that could have a content or a mode";
+    const message = "there is no file whose content or mode could be checked";
     if (expectsMore)
       checks.push({ name: "file", passed: false, expected: "a file", actual: "nothing", message });
     return { kind: "checked", checks };
@@ -144,9 +144,9 @@ async function readText(path: string, signal: AbortSignal): Promise<string> {
   if (bytes.length > maxBytes)
     throw new McpvalsError(
       "step/cannot-run",
-      `${path} is larger than ${maxBytes} bytes, too large to look at`,
+      `${path} is larger than ${maxBytes} bytes, too large to be checked`,
       {
-        hint: "Look at a part of it with a command step, such as head, tail or grep.",
+        hint: "Check a part of it with a command step, such as head, tail or grep.",
       },
     );
   try {
@@ -154,7 +154,7 @@ async function readText(path: string, signal: AbortSignal): Promise<string> {
   } catch (cause) {
     throw new McpvalsError("step/cannot-run", `${path} is not text: it is not valid UTF-8`, {
       cause,
-      hint: "Only texts can be looked at; check a hash of other files with a command step.",
+      hint: "Only texts can be checked; compare a hash of other files with a command step.",
     });
   }
 }

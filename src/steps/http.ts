@@ -107,7 +107,7 @@ async function send(
   const target = `${method} ${url}`;
   if (!/^https?:\/\//i.test(url) || !URL.canParse(url))
     throw new McpvalsError("step/cannot-run", `${JSON.stringify(url)} is not an http or https URL`, {
-      hint: "Write it whole, such as http://127.0.0.1:{random.port}/health.",
+      hint: "Write the whole URL, such as http://127.0.0.1:{random.port}/health.",
     });
   let failed = `no response to ${target}`;
   try {
@@ -140,7 +140,7 @@ async function readBody({ body }: Response, target: string): Promise<string> {
   for await (const chunk of body as AsyncIterable<Uint8Array>) {
     bytes += chunk.length;
     if (bytes > maxBytes) {
-      const message = `the response to ${target} is larger than ${maxBytes} bytes, too large to look at`;
+      const message = `the response to ${target} is larger than ${maxBytes} bytes, too large to be checked`;
       const hint = "Ask for less, or read it with a command step that keeps a part.";
       throw new McpvalsError("step/cannot-run", message, { hint });
     }

@@ -60,7 +60,7 @@ async function attempt(step: McpStep, context: StepContext): Promise<StepAttempt
   if (outcome.kind === "timeout") {
     if (limit <= timeoutMs) {
       const actual = `no answer within ${limit} ms`;
-      const message = `${actual}, which is the longest allowed`;
+      const message = `${actual}, the maximum latency`;
       return failedAttempt({ name: "latency", passed: false, expected: limit, actual, message });
     }
     return isToolTest(context) ? unansweredCall : { kind: "timeout", message: outcome.message };
@@ -138,7 +138,7 @@ async function sessionFor(step: McpStep, context: StepContext): Promise<ServerSe
     const message =
       server === undefined
         ? `the task has no server to ask for the ${what}`
-        : `the server "${server}" of ${what} is not among those of the task: ${namesOf(sessions)}`;
+        : `the task has no server "${server}" for the ${what}; it has ${namesOf(sessions) || "none"}`;
     const hint = "Name one of the task's servers with `server:`.";
     throw new McpvalsError("config/unknown-reference", message, { hint });
   }
@@ -276,19 +276,16 @@ async function checkAnswer(
   context: StepContext,
 ): Promise<readonly Check[]> {
   const { expect } = step;
-  const { failure, outcome, isUnusable, text, result } = answer;
+  const { failure, outcome, isUnusable } = answer;
+  const endedWell = (failure !== undefined) === mustFail(expect) && !isUnusable;
   const checks = [
     ...callChecks(expect, answer, context),
     ...errorChecks(expect, answer),
     ...resultChecks(expect, answer),
+    ...(endedWell ? await contentChecks(step, answer, context) : []),
+    ...(await schemaChecks(answer, tool, context)),
+    ...latencyChecks(expect, answer),
   ];
-  if ((failure !== undefined) === mustFail(expect) && !isUnusable) {
-    if (expect.text !== undefined) checks.push(...checkText("text", expect.text, text));
-    checks.push(...(await valueChecks(step, answer, context)));
-    if (expect.content !== undefined)
-      checks.push(...checkText("content", expect.content, JSON.stringify(result["content"] ?? null)));
-  }
-  checks.push(...(await schemaChecks(answer, tool, context)), ...latencyChecks(expect, answer));
   if (checks.length === 0 && !isToolTest(context)) return [goodCall];
   if (failure === undefined || isUnusable) return checks;
   const isBroken = outcome.kind === "error" && brokenCodes.includes(outcome.code);
@@ -375,6 +372,18 @@ function latencyChecks({ maxLatencyMs: limit }: McpExpectation, { outcome }: Ans
   const actual = Math.round(outcome.latencyMs * 10) / 10;
   const message = `${actual} ms, ${limit} ms allowed`;
   return [{ name: "latency", passed: actual <= limit, expected: limit, actual, message }];
+}
+
+/** Checks the text, the JSON and the content list of an answer. Throws `step/cannot-run`. */
+async function contentChecks(step: McpStep, answer: Answer, context: StepContext): Promise<readonly Check[]> {
+  const { text, content } = step.expect;
+  return [
+    ...(text === undefined ? [] : checkText("text", text, answer.text)),
+    ...(await valueChecks(step, answer, context)),
+    ...(content === undefined
+      ? []
+      : checkText("content", content, JSON.stringify(answer.result["content"] ?? null))),
+  ];
 }
 
 /** Checks the JSON of an answer. Throws `step/cannot-run` for a schema that cannot be used. */

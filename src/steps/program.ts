@@ -153,7 +153,7 @@ export function printedBy({ stdout, stderr, exitCode }: ProgramRun): JsonObject 
 export function shellFor(env: Readonly<Record<string, string>>, named?: string): string {
   const shell = named ?? defaultShell(env);
   if (!hasShellValues(env) || isShell(shell)) return shell;
-  const message = `a value from outside stands in a text for ${shell}, and only for sh, bash, dash, zsh, ksh, fish and their like is it known how`;
+  const message = `a text for ${shell} has a value from outside, which only sh, bash, dash, zsh, ksh, fish and similar shells support`;
   throw new McpvalsError("step/cannot-run", message, {
     hint: "Name one of these shells with `shell`, or pass the value in the step's env.",
   });
@@ -171,7 +171,7 @@ export function refuseUnreadVerdict({ exitCode, stdout }: ProgramRun, role: stri
   const { value } = readJsonText(last);
   const endsWithPass = isJsonObject(value) && value["passed"] === true && !isFailedAnswer(last);
   if (endsWithPass || ![text, ...lines].some(isFailedAnswer)) return;
-  const message = `${role} answers on stdout that it has not passed, and exits with 0: without protocol: json only that counts`;
+  const message = `${role} reports a failure on stdout, but exits with 0: without protocol: json only the exit code counts`;
   throw new McpvalsError("step/broken-script", message, { hint });
 }
 

@@ -253,7 +253,7 @@ function watchOutputs({ scope, trial }: Pick<StepContext, "scope" | "trial">): {
     scope: new Map([...scope, ["steps", watched]]),
     neededCheck() {
       if (needed === undefined) return undefined;
-      const message = `not tried: it needs what step ${needed} gives, and that failed`;
+      const message = `not run: it needs outputs of step ${needed}, which failed`;
       const expected = `outputs of step ${needed}`;
       return { name: "needs", passed: false, expected, actual: null, message, evidence: "notRun" };
     },

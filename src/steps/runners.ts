@@ -128,7 +128,7 @@ const anyOfStep: StepRunner<AnyOfStep> = {
     const checks = [anyCheck(step, tried, false)];
     if (tried.every(({ report }) => hasCheckedNothing(report))) {
       // A failure would make an enclosing `not` pass.
-      const message = `no alternative of ${step.id} looked at anything that counts`;
+      const message = `no alternative of ${step.id} checked anything`;
       return { kind: "error", error: new McpvalsError("step/cannot-run", message), checks };
     }
     const broken = tried.find(({ report }) => report.outcome === "error" || report.outcome === "timeout");
@@ -173,7 +173,7 @@ function reasonOf(each: Ran): string {
   const failed = joinedChecks([each]).filter((check) => !check.passed);
   if (failed.length > 0) return failed.map((check) => `${check.name}: ${check.message}`).join(", ");
   const { error, outcome } = report;
-  const ended = outcome === "passed" ? "it looked at nothing" : outcome;
+  const ended = outcome === "passed" ? "it checked nothing" : outcome;
   return `${step.name ?? step.id}: ${error instanceof Error ? error.message : ended}`;
 }
 
@@ -234,7 +234,7 @@ function withAdvice(check: Check): Check {
   const [, name] = /(?:^|: )(exit code|status|call)$/.exec(check.name) ?? [];
   const what = name === "call" ? (check.expected === aResult ? "failure" : undefined) : name;
   if (what === undefined) return check;
-  const advice = `the ${what} shows neither that it holds nor that it does not; to check for it, expect it instead of using not`;
+  const advice = `the ${what} means neither yes nor no; to check for it, expect it instead of using not`;
   return check.message.endsWith(advice) ? check : { ...check, message: `${check.message}; ${advice}` };
 }
 

@@ -179,8 +179,8 @@ function readScriptAnswer(
   if (stdout.omitted > 0) throw broken("its answer is too long and was cut");
   if (stdout.text.trim() === "") throw broken("it wrote nothing on stdout");
   const { value: answer, reason: problem } = readJsonText(stdout.text);
-  if (answer === undefined) throw broken(`what it wrote on stdout is not one JSON object: ${problem}`);
-  if (!isJsonObject(answer)) throw broken(`what it wrote on stdout is ${described(answer)}, not an object`);
+  if (answer === undefined) throw broken(`its stdout is not one JSON object: ${problem}`);
+  if (!isJsonObject(answer)) throw broken(`its stdout is ${described(answer)}, not an object`);
   const { passed, reason } = answer;
   // Some languages write null for what is absent.
   const checks = answer["checks"] ?? [];

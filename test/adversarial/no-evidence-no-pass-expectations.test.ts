@@ -124,7 +124,7 @@ describe("an expectation that could not fail is refused at load", () => {
 
 // docs/tasks.md, "Steps".
 describe("a comparison with nothing left to compare fails at run time too", () => {
-  const message = "ignorePaths leaves out all that is expected, so that nothing is left to compare";
+  const message = "ignorePaths excludes everything that is expected, so that nothing is compared";
 
   it.each<[Json, Json, string[]]>([
     [{ a: 1 }, { a: 1 }, ["$.*"]],

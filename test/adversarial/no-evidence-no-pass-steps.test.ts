@@ -140,9 +140,9 @@ describe("a program that answers that it has not passed does not pass", () => {
       '{"passed": true, "checks": [{"name": "a", "passed": false}]}',
     ].map(says);
     const phases = answers.flatMap((text) => [script(text), not(script(text)), command(text)]);
-    expect(await phasesWithout(/^error: the (?:script|command) answers .* protocol: json/, phases)).toEqual(
-      [],
-    );
+    expect(
+      await phasesWithout(/^error: the (?:script|command) reports a failure .* protocol: json/, phases),
+    ).toEqual([]);
   });
 
   it("but what does not say so is not read", async () => {
@@ -241,7 +241,7 @@ describe("a call that failed tells nothing of its result", () => {
         not({ mcp: { server: "odd", ...request } }),
       ),
     );
-    const unknown = /^fail: .*the failure shows neither .* expect it instead of using not/;
+    const unknown = /^fail: .*the failure means neither .* expect it instead of using not/;
     expect(await phasesWithout(unknown, phases)).toEqual([]);
     const expected = errors.map((name) => ({ [`odd.${name}`]: { expect: { isError: true } } }));
     expect(await phasesWithout(/^pass: /, expected)).toEqual([]);
@@ -279,7 +279,7 @@ describe("not passes only for an exit code that means no", () => {
     ];
     expect(await phasesWithout(/^fail: .*(exited with|ended by)/s, phases.map(not))).toEqual([]);
     const told =
-      /it exited with 22, expected 0; the exit code shows neither that it holds nor that it does not; to check for it, expect it instead of using not/;
+      /it exited with 22, expected 0; the exit code means neither yes nor no; to check for it, expect it instead of using not/;
     expect(await phasesWithout(told, [not(sh("exit 22"))])).toEqual([]);
   });
 
@@ -307,7 +307,7 @@ describe("not does not pass for what could not be looked at", () => {
     const statuses = await Promise.all([500, 502, 503, 504, 429, 408].map((status) => asking(status, "")));
     const other = [{ body: { contains: "secret" } }, { headers: { "x-a": "b" } }];
     const looks = await Promise.all(other.map((expected) => asking(404, "", expected)));
-    const unknown = /^fail: .*the status is (?:50[0234]|429|408|404).*shows neither/;
+    const unknown = /^fail: .*the status is (?:50[0234]|429|408|404).*means neither/;
     expect(await phasesWithout(unknown, [...statuses, ...looks].map(not))).toEqual([]);
   });
 

@@ -53,7 +53,7 @@ const faults: Faults = {
     server,
     test: { name: "slow", args: { ms: 1_000_000 }, maxLatency: 50, timeout: 1_000_000 },
     verdict: "fail",
-    says: ["latency: no answer within 50 ms, which is the longest allowed"],
+    says: ["latency: no answer within 50 ms, the maximum latency"],
   },
   "an end that a second attempt cannot undo": {
     server,

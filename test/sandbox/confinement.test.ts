@@ -131,7 +131,7 @@ describe.skipIf(reason !== undefined)(
     describe("says why a program cannot start", () => {
       it.each([
         ["no-such-program", {}, "command not found: no-such-program"],
-        ["sh", { read: ["/no/such/folder"] }, "the sandbox cannot show /no/such/folder: it does not exist"],
+        ["sh", { read: ["/no/such/folder"] }, "the sandbox lists /no/such/folder, which does not exist"],
         ["sh", { cwd: ownHome }, `cwd is not visible in the sandbox: ${ownHome}`],
         ["sh", { cwd: "/tmp/none/such" }, "cwd is not visible in the sandbox: /tmp/none/such"],
       ])("%s with %j", async (program, given, message) => {

@@ -101,7 +101,7 @@ describe.skipIf(reason !== undefined)(`a server in a sandbox${note}`, () => {
     const starting = startServer("s", spec, { emit: createRecord().emit, signal, version: "1" });
     expect(await rejection(starting)).toMatchObject({
       code: "server/spawn-failed",
-      message: `server "s" could not be started: the sandbox does not show the program ${program}`,
+      message: `server "s" could not be started: the program ${program} is not visible in the sandbox`,
       details: { hint: expect.stringContaining("read: [../node_modules]") as string },
     });
   });

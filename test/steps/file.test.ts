@@ -183,7 +183,7 @@ describe("checking a file", () => {
   });
 
   const found = "+ exists: there is a file";
-  const impossible = "- file: nothing exists that could have a content or a mode";
+  const impossible = "- file: there is no file whose content or mode could be checked";
   const parts = { contains: ["b"], matches: ["a"], json: [{ path: "a", equals: 2 }] };
   it.each<[string, Expectation, string[]]>([
     ["file", { exists: true }, [found]],

@@ -384,14 +384,14 @@ describe("latency", () => {
     [{}],
     [{ maxLatencyMs: 1001 }],
   ])("a missing answer with %j fails a tool test", async (expectation, limit) => {
-    const message = `no answer within ${limit} ms, which is the longest allowed`;
+    const message = `no answer within ${limit} ms, the maximum latency`;
     const checks = limit === undefined ? [] : [["latency", false, message]];
     expect(await testOutcome(expectation, late)).toEqual(["failed", checks]);
   });
 
   it("a missing answer in a task is a timeout, or misses the limit of its latency", async () => {
     expect(await outcomeOf(page, late, {})).toEqual(["timeout", []]);
-    const missed = ["latency", false, "no answer within 10 ms, which is the longest allowed"];
+    const missed = ["latency", false, "no answer within 10 ms, the maximum latency"];
     expect(await outcomeOf(page, late, { maxLatencyMs: 10 })).toEqual(["failed", [missed]]);
   });
 });
@@ -422,13 +422,7 @@ describe("the server", () => {
   it.each<[McpRequest, readonly Server[], object, string, string]>([
     [add, [one(), two()], {}, unknown, 'several servers offer the tool "add": one, two'],
     [page, [one(), two()], {}, unknown, 'several servers could be asked for the resource "a:page": one, two'],
-    [
-      add,
-      [one()],
-      { server: "x" },
-      unknown,
-      'the server "x" of tool "add" is not among those of the task: one',
-    ],
+    [add, [one()], { server: "x" }, unknown, 'the task has no server "x" for the tool "add"; it has one'],
     [page, [], {}, unknown, 'the task has no server to ask for the resource "a:page"'],
     [add, [unlisted], { server: "x", absent: ["x"] }, "server/missing", 'the tool "add" needs server "x"'],
     [add, [unlisted], { absent: ["x"] }, "server/missing", 'the tool "add" needs server "x"'],

@@ -6,7 +6,7 @@ import { leaf, type LeafEnd, leafServer } from "../support/sessions.ts";
 import { scopeOf, stepContext, temporaryTrial } from "../support/step-context.ts";
 
 const timeoutMs = 60_000;
-const notTried = "needs: not tried: it needs what step first gives, and that failed";
+const notTried = "needs: not run: it needs outputs of step first, which failed";
 
 /** A step that uses what the step `first` gives. */
 function second(parts: Parameters<typeof leaf>[2] = {}): Step {

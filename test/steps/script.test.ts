@@ -304,9 +304,9 @@ describe("a script with the JSON protocol", () => {
   });
 
   it.each<[unknown, string]>([
-    [[], "what it wrote on stdout is a list, not an object"],
-    ["yes", "what it wrote on stdout is a string, not an object"],
-    [null, "what it wrote on stdout is null, not an object"],
+    [[], "its stdout is a list, not an object"],
+    ["yes", "its stdout is a string, not an object"],
+    [null, "its stdout is null, not an object"],
     [{}, '"passed" is not there, not true or false'],
     [{ passed: "true" }, '"passed" is a string, not true or false'],
     [{ passed: 1 }, '"passed" is a number, not true or false'],
@@ -328,7 +328,7 @@ describe("a script with the JSON protocol", () => {
     expect(report.outputs).toBeUndefined();
   });
 
-  const notOne = "what it wrote on stdout is not one JSON object";
+  const notOne = "its stdout is not one JSON object";
   const passed = '{"passed": true}';
   const twice = String.raw`{"passed": false, "p\u0061ssed": true}`;
   it.each([
