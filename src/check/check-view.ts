@@ -406,11 +406,13 @@ export function about({ request, answer }: Exchange, { finished }: ProbeView, me
   return { message, evidence: [request.seq, answer?.seq ?? finished] };
 }
 
-export function* oncePerProblem(
-  found: readonly { readonly problem: string; readonly seq: number }[],
+/** One finding for each problem of some events, since a server often repeats itself. */
+export function* oncePerProblem<T extends { readonly seq: number }>(
+  events: readonly T[],
+  problemOf: (event: T) => string | undefined,
 ): Iterable<Found> {
-  for (const [problem, same] of Map.groupBy(found, (each) => each.problem))
-    yield { message: problem, evidence: same.slice(0, maxEvidence).map(({ seq }) => seq) };
+  for (const [message, same] of Map.groupBy(events, problemOf))
+    if (message !== undefined) yield { message, evidence: same.slice(0, maxEvidence).map(({ seq }) => seq) };
 }
 
 /** Events that one finding names at most. */

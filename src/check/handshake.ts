@@ -64,15 +64,8 @@ export const handshakeRules = {
         // What ended a server that is not started again is reported by another rule.
         const [finished] = eventsOf(probe.events, "probe.finished");
         if (probe !== probes[0] && finished?.error?.code === "server/unreachable") continue;
-        const method = methodOf(exchange);
-        yield {
-          ...about(exchange, probe, `${method} got ${answerText(exchange, probe)}`),
-          ...(isSilent(exchange, probe)
-            ? {
-                fix: "Answer initialize. A program that serves several transports may need an argument for stdio, such as --stdio; one that serves over HTTP is checked by its URL.",
-              }
-            : fixOfLoss(probe)),
-        };
+        const found = about(exchange, probe, `${methodOf(exchange)} got ${answerText(exchange, probe)}`);
+        yield { ...found, ...(isSilent(exchange, probe) ? { fix: fixOfSilence } : fixOfLoss(probe)) };
       }
     },
   },
@@ -194,6 +187,9 @@ const initializeResult: JsonObject = {
   },
   required: ["capabilities", "serverInfo"],
 };
+
+const fixOfSilence =
+  "Answer initialize. A program that serves several transports may need an argument for stdio, such as --stdio; one that serves over HTTP is checked by its URL.";
 
 /** Published versions of MCP. */
 const knownVersions: readonly string[] = [...legacyVersions, modernVersion];

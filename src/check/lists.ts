@@ -44,16 +44,11 @@ export const listRules = {
       if (spec.kind !== "definitions") return;
       for (const probe of probes)
         for (const exchange of exchangesOf(probe.exchanges, ...listMethods)) {
-          if (breakIn(probe) !== undefined) continue;
-          if (givesList(exchange)) continue;
-          yield {
-            ...about(exchange, probe, refusedListText(exchange, probe)),
-            ...(resultOf(exchange) === undefined
-              ? fixOfLoss(probe)
-              : itemsOf(exchange) === undefined
-                ? {}
-                : { fix: "Give an object for each item of the list." }),
-          };
+          if (breakIn(probe) !== undefined || givesList(exchange)) continue;
+          const found = about(exchange, probe, refusedListText(exchange, probe));
+          if (resultOf(exchange) === undefined) yield { ...found, ...fixOfLoss(probe) };
+          else if (itemsOf(exchange) === undefined) yield found;
+          else yield { ...found, fix: "Give an object for each item of the list." };
         }
     },
   },
@@ -89,13 +84,14 @@ export const listRules = {
     good: `← { "tools": [ … ] }`,
     source: "MCP 2025-11-25, schema: PaginatedResult.nextCursor",
     *find({ exchanges }) {
-      const wrong = exchangesOf(exchanges, ...listMethods).flatMap((page) => {
-        const cursor = resultOf(page)?.["nextCursor"];
-        if (cursor === undefined || typeof cursor === "string") return [];
-        const problem = `${methodOf(page)} gives the nextCursor ${shortened(JSON.stringify(cursor), 60)}`;
-        return [{ problem, seq: page.answer?.seq ?? page.request.seq }];
+      const pages = exchangesOf(exchanges, ...listMethods).map((page) => {
+        return { page, seq: page.answer?.seq ?? page.request.seq };
       });
-      yield* oncePerProblem(wrong);
+      yield* oncePerProblem(pages, ({ page }) => {
+        const cursor = resultOf(page)?.["nextCursor"];
+        if (cursor === undefined || typeof cursor === "string") return undefined;
+        return `${methodOf(page)} gives the nextCursor ${shortened(JSON.stringify(cursor), 60)}`;
+      });
     },
   },
   "protocol/second-start": {

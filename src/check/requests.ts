@@ -241,16 +241,8 @@ export const requestRules = {
         // A declared list that is not given is reported by protocol/list-failed.
         if (probe.probe === "lists" && lacksDeclaredList(probe, probes)) continue;
         if (!isLost && (ping === undefined || ping.answer !== undefined || isRefused(ping, probe))) continue;
-        const [exited] = eventsOf(probe.events, "server.exited");
-        const how = isLost
-          ? exited === undefined
-            ? "ended the connection"
-            : `ended the server (${exited.exitCode === null ? exited.signal : `exit code ${exited.exitCode}`})`
-          : "left the server without answers";
-        yield {
-          message: `${tried} ${how}`,
-          evidence: [probe.started, probe.finished],
-        };
+        const how = isLost ? lossText(probe) : "left the server without answers";
+        yield { message: `${tried} ${how}`, evidence: [probe.started, probe.finished] };
       }
     },
   },
@@ -343,6 +335,13 @@ const triedText: Readonly<Partial<Record<ProbeName, string>>> = {
 /** Whether the server was gone when the probe ended. */
 function lostIn({ events }: ProbeView): boolean {
   return eventsOf(events, "probe.finished").some(({ outcome }) => outcome === "lost");
+}
+
+function lossText({ events }: ProbeView): string {
+  const [exited] = eventsOf(events, "server.exited");
+  if (exited === undefined) return "ended the connection";
+  const { exitCode, signal } = exited;
+  return `ended the server (${exitCode === null ? signal : `exit code ${exitCode}`})`;
 }
 
 /** Whether a request got a JSON-RPC error or an HTTP error. */

@@ -1,11 +1,10 @@
 import { asObject, isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import { shortened } from "../base/visible-text.ts";
-import { eventsOf, type TraceEvent } from "../model/event.ts";
+import { type EventOf, eventsOf, type TraceEvent } from "../model/event.ts";
 import {
   breakIn,
   type CheckView,
   declaredCapabilities,
-  type Found,
   handshakesOf,
   oncePerProblem,
   type RuleTable,
@@ -53,26 +52,21 @@ export const serverMessageRules = {
     *find({ events, exchanges }) {
       const answers = new Set(exchanges.flatMap(({ answer }) => answer?.seq ?? []));
       const numbers = new Set(exchanges.map(({ request }) => request.message["id"]).filter(Number.isFinite));
-      const found: { readonly problem: string; readonly seq: number }[] = [];
-      for (const event of eventsOf(events, "mcp.message")) {
-        if (event.direction !== "server-to-client" || !isJsonObject(event.message)) continue;
-        const { id, method, result, error } = event.message;
-        const problem =
-          event.malformed ??
-          (method !== undefined
-            ? undefined
-            : result !== undefined && error !== undefined
-              ? "it has both a result and an error"
-              : // An answer to text that was not a message has the id null (JSON-RPC 2.0, 5.1).
-                answers.has(event.seq) || id === null || id === undefined
-                ? undefined
-                : typeof id === "string" && numbers.has(Number(id))
-                  ? "an answer has its request's id as a text, and not as the number that was sent"
-                  : "an answer has an id that no request waits for");
-        if (problem !== undefined) found.push({ problem, seq: event.seq });
-      }
+      const problemOf = ({ seq, message, malformed }: EventOf<"mcp.message">): string | undefined => {
+        const { id, method, result, error } = asObject(message);
+        if (malformed !== undefined || method !== undefined) return malformed;
+        if (result !== undefined && error !== undefined) return "it has both a result and an error";
+        // An answer to text that was not a message has the id null (JSON-RPC 2.0, 5.1).
+        if (answers.has(seq) || id === null || id === undefined) return undefined;
+        return typeof id === "string" && numbers.has(Number(id))
+          ? "an answer has its request's id as a text, and not as the number that was sent"
+          : "an answer has an id that no request waits for";
+      };
+      const received = eventsOf(events, "mcp.message").filter(
+        ({ direction, message }) => direction === "server-to-client" && isJsonObject(message),
+      );
       // One faulty line of a program shows in many messages. Ids and counts, which no two sessions share, are in the evidence.
-      yield* oncePerProblem(found);
+      yield* oncePerProblem(received, problemOf);
     },
   },
   "protocol/broken-connection": {
@@ -103,7 +97,7 @@ export const serverMessageRules = {
     source: "MCP 2025-11-25, lifecycle: both parties must only use capabilities that were negotiated",
     *find(view) {
       const offered = clientCapabilities(view);
-      yield* grouped(sentBy(view), ({ method, isRequest }) => {
+      yield* oncePerProblem(sentBy(view), ({ method, isRequest }) => {
         const capability = requests[method];
         if (!isRequest || capability === undefined || capability === "" || offered[capability] !== undefined)
           return undefined;
@@ -123,7 +117,7 @@ export const serverMessageRules = {
       const { experimental, extensions } = declaredCapabilities(view.probes) ?? {};
       if ([experimental, extensions].some((each) => isJsonObject(each) && Object.keys(each).length > 0))
         return;
-      yield* grouped(sentBy(view), ({ method, isRequest }) =>
+      yield* oncePerProblem(sentBy(view), ({ method, isRequest }) =>
         (isRequest ? requests[method] : notifications[method]) === undefined
           ? `MCP has no ${isRequest ? "request" : "notification"} ${quoted(method)} of servers`
           : undefined,
@@ -141,7 +135,7 @@ export const serverMessageRules = {
       "MCP 2025-11-25, tools, resources, prompts, logging: capabilities; servers that emit log messages must declare logging",
     *find(view) {
       const declared = declaredCapabilities(view.probes) ?? {};
-      yield* grouped(sentBy(view), ({ method, isRequest }) => {
+      yield* oncePerProblem(sentBy(view), ({ method, isRequest }) => {
         const [capability = "", flag] = (notifications[method] ?? "").split(".");
         if (isRequest || capability === "") return undefined;
         const value = declared[capability];
@@ -163,7 +157,7 @@ export const serverMessageRules = {
         view.exchanges.map(({ params }) => keyOf(asObject(params["_meta"])["progressToken"])),
       );
       const last = new Map<string, number>();
-      yield* grouped(sentBy(view), ({ method, isRequest, params }) => {
+      yield* oncePerProblem(sentBy(view), ({ method, isRequest, params }) => {
         if (isRequest || method !== "notifications/progress") return undefined;
         const token = keyOf(params["progressToken"]);
         if (token === undefined || !known.has(token)) return "no request has its progressToken";
@@ -185,7 +179,7 @@ export const serverMessageRules = {
     source: "MCP 2025-11-25, cancellation: only requests that were issued in the same direction",
     *find(view) {
       const sent = new Set<string | undefined>();
-      yield* grouped(sentBy(view), ({ method, isRequest, params, id }) => {
+      yield* oncePerProblem(sentBy(view), ({ method, isRequest, params, id }) => {
         if (isRequest) sent.add(keyOf(id));
         if (isRequest || method !== "notifications/cancelled" || sent.has(keyOf(params["requestId"])))
           return undefined;
@@ -208,7 +202,7 @@ export const serverMessageRules = {
       const answer = probe === undefined ? undefined : handshakesOf(probe)[0]?.answer;
       if (probe === undefined || answer === undefined) return;
       const early = sentBy(view).filter(({ seq }) => seq > probe.started && seq < answer.seq);
-      yield* grouped(early, ({ method }) =>
+      yield* oncePerProblem(early, ({ method }) =>
         method === "ping" || method === "notifications/message"
           ? undefined
           : `it sent ${quoted(method)} before initialize was answered`,
@@ -259,19 +253,6 @@ function sentBy({ events }: CheckView): readonly SentByServer[] {
     if (typeof method !== "string") return [];
     return [{ method, isRequest: id !== undefined, id, params: isJsonObject(params) ? params : {}, seq }];
   });
-}
-
-/** One finding for each message that `problemOf` gives, since a server often repeats itself. */
-function* grouped(
-  sent: readonly SentByServer[],
-  problemOf: (message: SentByServer) => string | undefined,
-): Iterable<Found> {
-  yield* oncePerProblem(
-    sent.flatMap((message) => {
-      const problem = problemOf(message);
-      return problem === undefined ? [] : [{ problem, seq: message.seq }];
-    }),
-  );
 }
 
 /** What the client of the check declares. */

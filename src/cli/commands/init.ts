@@ -114,26 +114,19 @@ async function execute(given: Target, { yes = false, task = false }: InitFlags):
   );
   const findings = findingsOf(result.trials);
   const check = `npx mcpvals check`;
-  const parts = [
-    ...(kept.length === 0 ? [] : [`${countOf(kept.length, "tool test")} that passed just now`]),
-    ...(refused.length === 0
-      ? []
-      : [`${countOf(refused.length, "call")} that a server has to refuse, not tried yet`]),
-  ];
-  writeOut(
-    [
-      `Wrote ${configName}: ${parts.length === 0 ? "no tool test, since no tool could be tried" : parts.join(", and ")}.`,
-      ...(untested.length === 0
-        ? []
-        : [
-            `Tools that were not tried, or failed, in the file as comments: ${untested.length}. Remove the # of those that may be called.`,
-          ]),
-      ...(findings.length === 0 ? [] : [`The check found ${countFindings(findings)}: ${check} shows them.`]),
-      ...variablesLine(variables),
-      "",
-      `Next: ${parts.length === 0 ? check : "npx mcpvals run"}`,
-    ].join("\n"),
-  );
+  const parts: string[] = [];
+  if (kept.length > 0) parts.push(`${countOf(kept.length, "tool test")} that passed just now`);
+  if (refused.length > 0)
+    parts.push(`${countOf(refused.length, "call")} that a server has to refuse, not tried yet`);
+  const written = parts.length === 0 ? "no tool test, since no tool could be tried" : parts.join(", and ");
+  const lines = [`Wrote ${configName}: ${written}.`];
+  if (untested.length > 0)
+    lines.push(
+      `Tools that were not tried, or failed, in the file as comments: ${untested.length}. Remove the # of those that may be called.`,
+    );
+  if (findings.length > 0) lines.push(`The check found ${countFindings(findings)}: ${check} shows them.`);
+  const next = `Next: ${parts.length === 0 ? check : "npx mcpvals run"}`;
+  writeOut([...lines, ...variablesLine(variables), "", next].join("\n"));
   return 0;
 }
 

@@ -1,3 +1,4 @@
+import { maxMessageBytes } from "../../base/limits.ts";
 import { createWriteStream } from "node:fs";
 import { chmod, mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -47,8 +48,6 @@ type Release = z.output<typeof releaseSchema>;
 
 const pageLength = 100;
 const maxPages = 20;
-/** Largest answer of the API and largest text file, in bytes. */
-const maxText = 16 * 1024 * 1024;
 /** Largest file of a release, in bytes. */
 const maxBytes = 500 * 1024 * 1024;
 
@@ -301,7 +300,7 @@ function chooseAsset(
 }
 
 function readText(address: string, body: Body): Promise<Buffer> {
-  return buffer(limited(body, maxText, () => unreachable(address, "the answer is too long")));
+  return buffer(limited(body, maxMessageBytes, () => unreachable(address, "the answer is too long")));
 }
 
 /** Passes a body on, up to a limit of bytes. */

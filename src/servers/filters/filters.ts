@@ -42,20 +42,17 @@ export function createFilters(
 ): TrialFilters {
   let states: readonly FaultState[] | undefined;
   return {
-    of: (context) => [
-      ...(tools === undefined ? [] : [allowListFilter(tools, context)]),
-      ...(faults.length === 0
-        ? []
-        : [
-            faultFilter(
-              (states ??= faults.map((fault, index) =>
-                createFaultState(fault, `${seed}/${context.server}/${index}`),
-              )),
-              context,
-            ),
-          ]),
-      ...limitFilters(limiter, context),
-    ],
+    of(context) {
+      const filters: Filter[] = [];
+      if (tools !== undefined) filters.push(allowListFilter(tools, context));
+      if (faults.length > 0) {
+        states ??= faults.map((fault, index) =>
+          createFaultState(fault, `${seed}/${context.server}/${index}`),
+        );
+        filters.push(faultFilter(states, context));
+      }
+      return [...filters, ...limitFilters(limiter, context)];
+    },
     unmetFaults: () => (states ?? []).filter(({ isMet }) => !isMet).map(({ fault }) => fault),
   };
 }
