@@ -4,7 +4,6 @@ const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const percentage = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 });
 const preciseNumber = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
-const times = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const precisePercentage = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 6 });
 /** Sweden writes dates as ISO 8601 does. */
 const dates = {
@@ -28,11 +27,6 @@ export function formatPercent(share: number): string {
 /** A threshold, or a value that is rounded for comparison with one. */
 export function formatPrecise(value: number, style: "number" | "percent"): string {
   return (style === "percent" ? precisePercentage : preciseNumber).format(value);
-}
-
-/** How many times as much something is. */
-export function formatTimes(ratio: number): string {
-  return times.format(ratio);
 }
 
 /** What was run. A check without a file has the folder itself. */

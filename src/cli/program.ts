@@ -55,6 +55,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "report a recorded run again, with its exit code, or show the trace of one trial",
     load: () => import("./commands/show.ts"),
   },
+  compare: {
+    description: "say whether one run, variant or agent is better than another, and how sure that is",
+    load: () => import("./commands/compare.ts"),
+  },
   dashboard: {
     description: "show what runs have recorded in the browser, live while they go on",
     load: () => import("./commands/dashboard.ts"),

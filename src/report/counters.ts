@@ -8,7 +8,7 @@ import {
   type TriggerTest,
 } from "../graders/tool-routing.ts";
 import { type AgentSummary, withoutModel } from "../model/plan.ts";
-import { wilson } from "../statistics/intervals.ts";
+import { wilson } from "../statistics/rates.ts";
 import { eventsOf } from "../model/event.ts";
 import { type Exchange, hasFailed, type Outcome, outcomeOf, type Trajectory } from "../trace/trajectory.ts";
 import type {

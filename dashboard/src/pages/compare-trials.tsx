@@ -1,6 +1,6 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo, useState } from "react";
-import { alignCalls, type AlignedCalls, type Call } from "../../../src/report/documents/compare-runs.ts";
+import { alignCalls, type AlignedCalls, type Call } from "../../../src/report/documents/align-calls.ts";
 import type { TrialDocument } from "../../../src/report/documents/documents.ts";
 import { visibleOnPage } from "../../../src/base/visible-text.ts";
 import { ExcerptView } from "../components/excerpt-view.tsx";

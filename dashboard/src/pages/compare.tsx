@@ -4,11 +4,11 @@ import { type ReactElement, type ReactNode, useMemo } from "react";
 import { visibleOnPage } from "../../../src/base/visible-text.ts";
 import {
   compareRuns,
+  type ComparedTask,
   type RunComparison,
-  type TaskPair,
+  statementsOf,
 } from "../../../src/report/documents/compare-runs.ts";
-import type { PairedRatio } from "../../../src/statistics/intervals.ts";
-import type { RunDocument, RunRow } from "../../../src/report/documents/documents.ts";
+import type { RunDocument, RunRow, TrialRow } from "../../../src/report/documents/documents.ts";
 import { Attempts } from "../components/attempts.tsx";
 import { type Column, DataTable } from "../components/data-table.tsx";
 import { Nothing } from "../components/numbers.tsx";
@@ -24,7 +24,6 @@ import {
   formatNumber,
   formatPercent,
   formatSource,
-  formatTimes,
 } from "../format.ts";
 import { useRun, useRuns } from "../queries.ts";
 import { type RawSearch, textOf } from "../search.ts";
@@ -142,7 +141,7 @@ function Comparison({ a, b }: { readonly a: RunDocument; readonly b: RunDocument
         <div className="panel space-y-1 px-3 py-2">
           {(a.id === b.id
             ? ["A and B are the same run. Choose another one to compare it with."]
-            : [inWords(comparison), ...ratiosInWords(comparison)]
+            : inWords(comparison)
           ).map((sentence) => (
             <p key={sentence}>{sentence}</p>
           ))}
@@ -166,45 +165,18 @@ function Comparison({ a, b }: { readonly a: RunDocument; readonly b: RunDocument
   );
 }
 
-/** Whether one run is better, and how sure that is. */
-function inWords({ tasks, test }: RunComparison): string {
-  const single = tasks.filter(({ before, after }) => before === undefined || after === undefined).length;
-  const rest = single === 0 ? "" : ` ${counted(single, "task is", "tasks are")} in one run only.`;
-  return inWordsOf(test) + rest;
-}
-
-function inWordsOf(test: RunComparison["test"]): string {
-  if (test === undefined) return "The runs have no task in common that both measured.";
-  const { pairs, higher, lower, difference, low, high, p } = test;
-  const verdict =
-    p >= 0.05
-      ? "It is undecided which run is better: chance alone may explain the difference."
-      : difference > 0
-        ? "B is better than A."
-        : "B is worse than A.";
-  if (higher + lower === 0) return `No task changed: both runs measured ${counted(pairs, "task")}.`;
-  const interval =
-    low === undefined || high === undefined
-      ? ""
-      : `, 95% interval ${signed(Math.max(-1, low), formatPoints)} to ${signed(Math.min(1, high), formatPoints)}`;
-  const changed = `Of ${counted(pairs, "task")} that both measured, ${formatNumber(higher)} got better and ${formatNumber(lower)} got worse.`;
-  return `${verdict} ${changed} Mean difference of the pass rate: ${signed(difference, formatPoints)}${interval} (exact sign-flip test: p = ${p < 0.001 ? "less than 0.001" : p.toFixed(3)}).`;
-}
-
-/** How long trials take and how many tokens they use, against the other run. */
-function ratiosInWords({ durations, tokens }: RunComparison): readonly string[] {
+/** What the comparison says, in sentences. */
+function inWords(comparison: RunComparison<TrialRow>): readonly string[] {
+  const statements = statementsOf(comparison, { names: ["A", "B"] });
+  const single = comparison.tasks.filter(
+    ({ before, after }) => before === undefined || after === undefined,
+  ).length;
   return [
-    durations && `A trial of B takes ${timesInWords(durations, "as long")}.`,
-    tokens && `A trial of B uses ${timesInWords(tokens, "as many tokens")}.`,
-  ].filter((sentence) => sentence !== undefined);
-}
-
-function timesInWords({ pairs, ratio, low, high }: PairedRatio, what: string): string {
-  const interval =
-    low === undefined || high === undefined
-      ? ""
-      : `95% interval ${formatTimes(low)} to ${formatTimes(high)}, `;
-  return `${formatTimes(ratio)} times ${what} as one of A (${interval}geometric mean of ${counted(pairs, "task")})`;
+    ...(statements.length === 0
+      ? ["The runs have no task in common that both measured."]
+      : statements.map(({ text }) => text)),
+    ...(single === 0 ? [] : [`${counted(single, "task is", "tasks are")} in one run only.`]),
+  ];
 }
 
 interface Total {
@@ -262,11 +234,11 @@ const cell = "border-line border-b px-2 py-1.5 group-last:border-b-0 sm:px-3";
 function Totals({
   a,
   b,
-  comparison: { tasks, test },
+  comparison: { tasks, theseTasks },
 }: {
   readonly a: RunDocument;
   readonly b: RunDocument;
-  readonly comparison: RunComparison;
+  readonly comparison: RunComparison<TrialRow>;
 }): ReactElement {
   const hasCommonTasks = tasks.some(({ before, after }) => before !== undefined && after !== undefined);
   return (
@@ -306,7 +278,7 @@ function Totals({
               total={total}
               a={total.of(a)}
               b={total.of(b)}
-              isComparable={total.ofVerdicts === true ? test !== undefined : hasCommonTasks}
+              isComparable={total.ofVerdicts === true ? theseTasks !== undefined : hasCommonTasks}
             />
           ))}
         </tbody>
@@ -376,13 +348,17 @@ function TaskTable({
 }: {
   readonly a: string;
   readonly b: string;
-  readonly tasks: readonly TaskPair[];
+  readonly tasks: readonly ComparedTask<TrialRow>[];
 }): ReactElement {
   const columns = useMemo(() => taskColumns(a, b, tasks), [a, b, tasks]);
   return <DataTable label="Tasks of both runs" rows={tasks} columns={columns} rowKey={({ key }) => key} />;
 }
 
-function taskColumns(a: string, b: string, tasks: readonly TaskPair[]): readonly Column<TaskPair>[] {
+function taskColumns(
+  a: string,
+  b: string,
+  tasks: readonly ComparedTask<TrialRow>[],
+): readonly Column<ComparedTask<TrialRow>>[] {
   const attempts = Math.max(
     ...tasks.flatMap(({ before, after }) => [before?.trials.length ?? 0, after?.trials.length ?? 0]),
   );
@@ -419,7 +395,13 @@ function namesOf(...names: readonly (string | undefined)[]): string {
   return names.filter((each) => each !== undefined).join(" · ");
 }
 
-function Side({ run, side }: { readonly run: string; readonly side: TaskPair["before"] }): ReactElement {
+function Side({
+  run,
+  side,
+}: {
+  readonly run: string;
+  readonly side: ComparedTask<TrialRow>["before"];
+}): ReactElement {
   if (side === undefined) return <span className="text-muted text-xs">not in this run</span>;
   const rest = side.trials.length - maxAttempts;
   return (
@@ -434,7 +416,7 @@ function Side({ run, side }: { readonly run: string; readonly side: TaskPair["be
 function trialsToCompare(
   a: string,
   b: string,
-  { before, after }: TaskPair,
+  { before, after }: ComparedTask<TrialRow>,
 ): { a: string; b: string } | undefined {
   if (before === undefined || after === undefined) return undefined;
   const [first] = before.trials;
@@ -455,7 +437,7 @@ function SideBySide({
 }: {
   readonly a: string;
   readonly b: string;
-  readonly pair: TaskPair;
+  readonly pair: ComparedTask<TrialRow>;
 }): ReactNode {
   const trials = trialsToCompare(a, b, pair);
   if (trials === undefined) return <Nothing />;
@@ -481,7 +463,7 @@ function changeColumn({
   readonly title: string;
   readonly format: (value: number) => string;
   readonly better?: "more";
-}): Column<TaskPair> {
+}): Column<ComparedTask<TrialRow>> {
   return {
     id: of,
     title,

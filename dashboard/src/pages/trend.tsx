@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import { wilson } from "../../../src/statistics/intervals.ts";
+import { wilson } from "../../../src/statistics/rates.ts";
 import type { RunRow } from "../../../src/report/documents/documents.ts";
 import { PlainText } from "../components/plain-text.tsx";
 import { Section } from "../components/section.tsx";

@@ -3,7 +3,7 @@ import { anyJson, anyObject, closedObject, filledText, optional } from "../../mo
 import { isJsonObject, type JsonObject, withoutUndefined } from "../../base/json.ts";
 import type { Task } from "../../model/task.ts";
 import { type Calibration, calibrationSchema, type JudgeSummary } from "../../model/calibration.ts";
-import { agreementOf, correctedRate } from "../../statistics/intervals.ts";
+import { agreementOf, correctedRate } from "../../statistics/agreement.ts";
 import type { EventBody } from "../../model/event.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
 import type { Grade, JudgeRecord } from "../../model/grade.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { alignCalls } from "./compare-runs.ts";
+import { alignCalls } from "./align-calls.ts";
 import type { TraceItem } from "./documents.ts";
 
 /** Calls of an agent, each `TOOL`, `TOOL ARGUMENTS` or `TOOL ARGUMENTS RESULT`. */

@@ -7,7 +7,7 @@ import {
 } from "../../../test/support/trial-events.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { EventBody } from "../../model/event.ts";
-import { alignCalls } from "./compare-runs.ts";
+import { alignCalls } from "./align-calls.ts";
 import type { CallItem, TraceItem, TrialDocument } from "./documents.ts";
 import { trialDocument } from "./trial-document.ts";
 

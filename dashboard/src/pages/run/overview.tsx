@@ -1,7 +1,7 @@
 import { alikeFindings } from "../../../../src/model/alike-findings.ts";
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import { wilson } from "../../../../src/statistics/intervals.ts";
+import { wilson } from "../../../../src/statistics/rates.ts";
 import type { RunDocument, TrialRow } from "../../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { Count, Nothing } from "../../components/numbers.tsx";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { agreementOf, cohensKappa, type Confusion, correctedRate } from "./intervals.ts";
+import { agreementOf, cohensKappa, type Confusion, correctedRate } from "./agreement.ts";
 
 const counts = (passPass: number, passFail: number, failPass: number, failFail: number): Confusion => {
   return { passPass, passFail, failPass, failFail };

@@ -1,0 +1,110 @@
+import { expect, it } from "vitest";
+import { betaSample, binomial, randomFrom } from "../../test/support/simulate.ts";
+import {
+  boundsOf,
+  isFlaky,
+  meanRate,
+  passAllK,
+  passAtK,
+  type TaskCount,
+  tasksLikeThese,
+  theseTasks,
+  wilson,
+} from "./rates.ts";
+
+const of = (scored: number, ...passed: number[]): TaskCount[] =>
+  passed.map((each) => ({ passed: each, scored }));
+
+// Newcombe (1998), Statistics in Medicine 17, Table I, method 3.
+it.each([
+  [81, 263, 0.2553, 0.3662],
+  [15, 148, 0.0624, 0.1605],
+  [0, 20, 0, 0.1611],
+  [1, 29, 0.0061, 0.1718],
+])("%d of %d: %d to %d", (successes, total, low, high) => {
+  const found = wilson(successes, total);
+  expect(found?.value).toBe(successes / total);
+  expect(found?.low).toBeCloseTo(low, 4);
+  expect(found?.high).toBeCloseTo(high, 4);
+});
+
+it("is 1 at most, and nothing of nothing", () => {
+  expect(wilson(20, 20)).toMatchObject({ value: 1, high: 1 });
+  expect(wilson(0, 0)).toBeUndefined();
+});
+
+it("a task counts the same however often it was tried", () => {
+  expect(meanRate([...of(10, 10), ...of(2, 0)])).toBe(0.5);
+  expect(meanRate([...of(0, 0)])).toBeUndefined();
+});
+
+// Computed with numpy 1.24 and scipy 1.10.1 by the formulas of the functions' descriptions.
+it("gives the interval for these tasks and for tasks like these", () => {
+  const [these, others] = [theseTasks(of(5, 5, 4, 3, 5, 0, 2)), tasksLikeThese(of(5, 5, 4, 3, 5, 0, 2))];
+  expect(these?.value).toBeCloseTo(19 / 30, 12);
+  expect(these?.low).toBeCloseTo(0.4918635971999683, 9);
+  expect(these?.high).toBeCloseTo(0.755032620432905, 9);
+  expect(others?.low).toBeCloseTo(0.26174920329888035, 9);
+  expect(others?.high).toBeCloseTo(0.8937835089888886, 9);
+  expect(tasksLikeThese(of(3, 3, 3, 3, 3, 3, 3, 3, 3))?.low).toBeCloseTo(0.5886054296196936, 9);
+});
+
+it("of one task the interval is Wilson's, and there is none for others like it", () => {
+  expect(theseTasks(of(10, 9))).toEqual(wilson(9, 10));
+  expect(tasksLikeThese(of(10, 9))).toBeUndefined();
+  expect(theseTasks([])).toBeUndefined();
+});
+
+it.each([
+  [5, 10],
+  [10, 3],
+  [20, 5],
+  [50, 4],
+])("covers the truth in 92 to 99 %% of runs with correlated trials: %d tasks, %d trials", (tasks, trials) => {
+  const random = randomFrom(tasks);
+  for (const [a, b] of [
+    [0.6, 0.4],
+    [1.8, 0.2],
+    [3, 3],
+  ] as const) {
+    const runs = 800;
+    let [these, others] = [0, 0];
+    for (let run = 0; run < runs; run += 1) {
+      const rates = Array.from({ length: tasks }, () => betaSample(a, b, random));
+      const counts = rates.map((rate) => ({ passed: binomial(trials, rate, random), scored: trials }));
+      const truth = rates.reduce((sum, rate) => sum + rate, 0) / tasks;
+      const [same, like] = [theseTasks(counts), tasksLikeThese(counts)];
+      if (same !== undefined && same.low <= truth && truth <= same.high) these += 1;
+      if (like !== undefined && like.low <= a / (a + b) && a / (a + b) <= like.high) others += 1;
+    }
+    for (const covered of [these / runs, others / runs]) {
+      expect(covered).toBeGreaterThan(0.92);
+      expect(covered).toBeLessThanOrEqual(0.995);
+    }
+  }
+});
+
+it("pass@k and pass^k are those of Chen et al. and of tau-bench, and undefined with fewer than k trials", () => {
+  // 1 - C(7, 2)/C(10, 2) and C(3, 2)/C(10, 2).
+  expect(passAtK(of(10, 3), 2)).toBeCloseTo(1 - 21 / 45, 12);
+  expect(passAllK(of(10, 3), 2)).toBeCloseTo(3 / 45, 12);
+  expect(passAtK(of(4, 4, 0), 3)).toBe(0.5);
+  expect(passAllK(of(4, 4, 2), 3)).toBe(0.5);
+  expect(passAtK([...of(4, 4), ...of(2, 2)], 3)).toBeUndefined();
+  expect(passAllK(of(2, 2), 3)).toBeUndefined();
+});
+
+it("says which tasks are flaky, and what trials without a verdict could change", () => {
+  expect([...of(3, 0, 3), ...of(0, 0)].some(isFlaky)).toBe(false);
+  expect(of(3, 1).every(isFlaky)).toBe(true);
+  expect(
+    boundsOf([
+      { passed: 2, scored: 3, unscored: 1 },
+      { passed: 0, scored: 0, unscored: 2 },
+    ]),
+  ).toEqual({
+    low: 0.25,
+    high: 0.875,
+  });
+  expect(boundsOf([])).toBeUndefined();
+});

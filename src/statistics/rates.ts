@@ -1,0 +1,154 @@
+import { logChoose, normalQuantile, studentQuantile } from "./distributions.ts";
+
+/** A share with its interval. */
+export interface Proportion {
+  readonly value: number;
+  readonly low: number;
+  readonly high: number;
+}
+
+/** The trials of one task that have a verdict. */
+export interface TaskCount {
+  readonly passed: number;
+  readonly scored: number;
+}
+
+/** The 97.5 % quantile of the normal distribution. */
+export const z95: number = normalQuantile(0.975);
+
+/**
+ * The share of successes with its interval (Wilson 1927), as if all were independent: the trials of one task are. `total` may be a
+ * fraction, as an effective sample size is. Undefined for a total of 0.
+ */
+export function wilson(successes: number, total: number, z: number = z95): Proportion | undefined {
+  if (total === 0) return undefined;
+  const value = successes / total;
+  const scale = 1 + z ** 2 / total;
+  const middle = (value + z ** 2 / (2 * total)) / scale;
+  const half = (z / scale) * Math.sqrt((value * (1 - value)) / total + z ** 2 / (4 * total ** 2));
+  return { value, low: Math.max(0, middle - half), high: Math.min(1, middle + half) };
+}
+
+/** The mean of the rates of tasks. Each task counts the same, however often it was tried. Undefined without scored trials. */
+export function meanRate(tasks: readonly TaskCount[]): number | undefined {
+  const scored = scoredOf(tasks);
+  return scored.length === 0 ? undefined : meanOf(scored.map(rateOf));
+}
+
+/**
+ * *These tasks*: the mean rate with a 95 % interval for running the same tasks again; the trials are the sample. Of one task it is Wilson's interval of
+ * its trials; of several, Wilson's at the effective sample size p(1-p)/SE² (after Korn and Graubard 1998), where SE² is the sum of the variances within
+ * tasks, each of a rate to which one trial with the mean rate was added, so that tasks that always passed have some. Simulated coverage: 93 to 99 %.
+ * Undefined without scored trials.
+ */
+export function theseTasks(tasks: readonly TaskCount[]): Proportion | undefined {
+  const scored = scoredOf(tasks);
+  const [first, ...others] = scored;
+  if (first === undefined) return undefined;
+  if (others.length === 0) return wilson(first.passed, first.scored);
+  const value = meanOf(scored.map(rateOf));
+  return wilsonAt(value, (value * (1 - value)) / withinVariance(scored), scored);
+}
+
+/** The variance of the mean rate when the same tasks are run again. */
+function withinVariance(scored: readonly TaskCount[]): number {
+  const passed = sumOf(scored.map((task) => task.passed));
+  const usual = (passed + 0.5) / (sumOf(scored.map((task) => task.scored)) + 1);
+  const variances = scored.map((task) => {
+    const rate = (task.passed + usual) / (task.scored + 1);
+    return (rate * (1 - rate)) / task.scored;
+  });
+  return sumOf(variances) / scored.length ** 2;
+}
+
+/**
+ * *Tasks like these*: the mean rate with a 95 % interval for other tasks of this kind; the tasks are the sample, trials of one task are not independent.
+ * Wilson's interval at the effective sample size p(1-p)/SE², with the SE of task means, shrunk by (z/t)² for few tasks. Undefined for fewer than two tasks.
+ */
+export function tasksLikeThese(tasks: readonly TaskCount[]): Proportion | undefined {
+  const scored = scoredOf(tasks);
+  if (scored.length < 2) return undefined;
+  const rates = scored.map(rateOf);
+  const value = meanOf(rates);
+  const squares = sumOf(rates.map((rate) => (rate - value) ** 2));
+  const variance = squares / (scored.length * (scored.length - 1));
+  const trials = sumOf(scored.map((task) => task.scored));
+  // Equal rates show no spread; then each task counts as one trial.
+  const size = variance === 0 ? scored.length : Math.min(trials, (value * (1 - value)) / variance);
+  const shrunk = Math.max(1, size) * (z95 / studentQuantile(0.975, scored.length - 1)) ** 2;
+  return wilson(value * shrunk, shrunk);
+}
+
+/** Wilson's interval of a rate at an effective sample size; a rate of 0 or 1 has that of its trials, weighted by task. */
+function wilsonAt(value: number, size: number, scored: readonly TaskCount[]): Proportion | undefined {
+  const harmonic = scored.length ** 2 / sumOf(scored.map((task) => 1 / task.scored));
+  const total = value === 0 || value === 1 ? harmonic : Math.max(1, size);
+  return wilson(value * total, total);
+}
+
+/**
+ * The probability that at least one of `k` trials of a task passes, as the mean over tasks of 1 - C(n-c, k)/C(n, k) (Chen et al. 2021). Undefined when
+ * a task has fewer than `k` scored trials.
+ */
+export function passAtK(tasks: readonly TaskCount[], k: number): number | undefined {
+  return meanOfAll(tasks, k, ({ passed, scored }) => 1 - shareOfDraws(scored - passed, scored, k));
+}
+
+/**
+ * The probability that all of `k` trials of a task pass, as the mean over tasks of C(c, k)/C(n, k) (Yao et al. 2024, tau-bench). Undefined when
+ * a task has fewer than `k` scored trials.
+ */
+export function passAllK(tasks: readonly TaskCount[], k: number): number | undefined {
+  return meanOfAll(tasks, k, ({ passed, scored }) => shareOfDraws(passed, scored, k));
+}
+
+function meanOfAll(
+  tasks: readonly TaskCount[],
+  k: number,
+  one: (task: TaskCount) => number,
+): number | undefined {
+  if (tasks.length === 0 || tasks.some(({ scored }) => scored < k)) return undefined;
+  return meanOf(tasks.map(one));
+}
+
+/** C(some, k)/C(all, k): the share of draws of `k` that are all among `some`. */
+function shareOfDraws(some: number, all: number, k: number): number {
+  return some < k ? 0 : Math.exp(logChoose(some, k) - logChoose(all, k));
+}
+
+/** Whether a task neither always passed nor always failed. */
+export function isFlaky({ passed, scored }: TaskCount): boolean {
+  return passed > 0 && passed < scored;
+}
+
+/** A task with trials that have no verdict: errors, timeouts, skips. */
+export interface UnscoredCount extends TaskCount {
+  readonly unscored: number;
+}
+
+/** The mean rate if every trial without a verdict had failed, and if it had passed. Undefined without trials. */
+export function boundsOf(
+  tasks: readonly UnscoredCount[],
+): { readonly low: number; readonly high: number } | undefined {
+  const tried = tasks.filter(({ scored, unscored }) => scored + unscored > 0);
+  if (tried.length === 0) return undefined;
+  const rates = (missing: number): number[] =>
+    tried.map(({ passed, scored, unscored }) => (passed + missing * unscored) / (scored + unscored));
+  return { low: meanOf(rates(0)), high: meanOf(rates(1)) };
+}
+
+function scoredOf(tasks: readonly TaskCount[]): readonly TaskCount[] {
+  return tasks.filter(({ scored }) => scored > 0);
+}
+
+export function rateOf({ passed, scored }: TaskCount): number {
+  return passed / scored;
+}
+
+export function meanOf(values: readonly number[]): number {
+  return sumOf(values) / values.length;
+}
+
+export function sumOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0);
+}
