@@ -103,7 +103,7 @@ export const actionSequence = declaredKind({
     }
     const all = toolUses(trajectory).map((use): Item => {
       const fits = fitting.map((uses) => uses.has(use));
-      return { name: reported(use), seq: use.seq, source: use.source, fits };
+      return { name: nameWithOutcome(use), seq: use.seq, source: use.source, fits };
     });
     const items = all.filter(({ source = "", fits }) => !ignored.includes(source) || fits.includes(true));
     const wantedItems = expected.map((each) => ({
@@ -114,7 +114,7 @@ export const actionSequence = declaredKind({
   },
 });
 
-function reported(use: ToolUse): string {
+function nameWithOutcome(use: ToolUse): string {
   return `${use.name}${use.failure === undefined ? "" : " (failed)"}`;
 }
 

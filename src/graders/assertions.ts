@@ -268,8 +268,9 @@ function every(patterns: readonly CallPattern[], type: CallType, evidence: Evide
 function none(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): GraderResult {
   const found = patterns.flatMap((pattern) => fitting(pattern, type, evidence));
   if (found.length === 0) {
-    const slips = type === "tool" ? patterns.flatMap((pattern) => slipOf(pattern, evidence.trajectory)) : [];
-    if (slips.length > 0) return { holds: false, reason: slips.join("; "), seqs: [] };
+    const misspellings =
+      type === "tool" ? patterns.flatMap((pattern) => misspeltTool(pattern, evidence.trajectory)) : [];
+    if (misspellings.length > 0) return { holds: false, reason: misspellings.join("; "), seqs: [] };
     return {
       holds: true,
       reason: `no ${verbs[type].noun} of ${patterns.map(describe).join(", ")}`,
@@ -282,7 +283,7 @@ function none(patterns: readonly CallPattern[], type: CallType, evidence: Eviden
 }
 
 /** Why an assertion about a tool cannot fail: its server does not offer the tool, but one with a similar name. */
-function slipOf({ server, name }: CallPattern, trajectory: Trajectory): string[] {
+function misspeltTool({ server, name }: CallPattern, trajectory: Trajectory): string[] {
   const near = name === undefined ? undefined : misspelling(name, trajectory, server);
   if (near === undefined) return [];
   return [`${server} offers no tool ${name}, so this assertion cannot fail; ${near}`];

@@ -200,11 +200,11 @@ function nameChecks(
       isWanted && !isUsed ? find(uses, name).find(({ failure }) => failure !== undefined) : undefined;
     const why =
       failed === undefined ? "" : ` with success (it failed: ${shortened(failed.failure ?? "", 200)})`;
-    const slip = isUsed || find !== ofTool ? undefined : misspelling(name, trajectory);
-    const hint = slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
+    const misspelt = isUsed || find !== ofTool ? undefined : misspelling(name, trajectory);
+    const hint = misspelt === undefined ? "" : `; no server offers a tool of this name, ${misspelt}`;
     const reason = `${name} was ${isUsed ? "" : "not "}used${why}${hint}`;
     const evidence = found.map(({ seq }) => seq);
     // A misspelt name of a tool cannot be in a use.
-    return { passed: isUsed === isWanted && slip === undefined, reason, evidence };
+    return { passed: isUsed === isWanted && misspelt === undefined, reason, evidence };
   });
 }

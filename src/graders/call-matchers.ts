@@ -164,7 +164,7 @@ function callTest(wanted: WantedCall): UseTest {
     const compiled = compilePattern(`(?i)${pattern}`);
     tests.push((use) => {
       const value = valueAt(use.args, key);
-      return value !== undefined && compiled.test(textOf(value));
+      return value !== undefined && compiled.test(asSearchText(value));
     });
   }
   for (const [path, given] of Object.entries(args)) {
@@ -212,8 +212,8 @@ function valueAt(args: Json, path: string): Json | undefined {
 /** True for a `json_schema`, which needs a validator. */
 function fitsValue(wanted: Matcher, value: Json): boolean {
   const { equals, contains, regex, range, json_schema } = wanted;
-  if (contains !== undefined) return textOf(value).includes(contains);
-  if (regex !== undefined) return compilePattern(regex).test(textOf(value));
+  if (contains !== undefined) return asSearchText(value).includes(contains);
+  if (regex !== undefined) return compilePattern(regex).test(asSearchText(value));
   if (range !== undefined) return typeof value === "number" && isInside(value, range);
   return json_schema !== undefined || (equals !== undefined && equalJson(value, equals));
 }
@@ -236,7 +236,7 @@ function isInside(
   return value >= gte && value <= lte && value > gt && value < lt;
 }
 
-function textOf(value: Json): string {
+function asSearchText(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 

@@ -25,7 +25,7 @@ function jsonOf(given: CodeAnswer): string {
     return JSON.stringify(given, refuseNonFinite);
   } catch (error) {
     return JSON.stringify({
-      problem: `gave an answer that is not JSON: ${reported(error)}`,
+      problem: `gave an answer that is not JSON: ${describeError(error)}`,
     } satisfies CodeAnswer);
   }
 }
@@ -37,7 +37,7 @@ function refuseNonFinite(key: string, value: unknown): unknown {
 }
 
 /** Describes a thrown value, which may be anything. */
-function reported(error: unknown, show: (error: unknown) => string = briefly): string {
+function describeError(error: unknown, show: (error: unknown) => string = briefly): string {
   try {
     return show(error);
   } catch {
@@ -51,7 +51,7 @@ function briefly(error: unknown): string {
 
 /** The line of a file that an error comes from, as a part of a message; "" where that is unknown. */
 function lineOf(error: unknown, path: string): string {
-  const stack = reported(error, inspect);
+  const stack = describeError(error, inspect);
   const [, line] = /^:(\d+)/.exec(stack.split(path).at(1) ?? "") ?? [];
   return line === undefined ? "" : ` (line ${line})`;
 }
@@ -69,7 +69,7 @@ async function runScript({
     const checked = (await grader.settings?.["~standard"].validate(settings)) ?? { value: settings };
     if (checked.issues !== undefined) {
       const issues = checked.issues.map(({ path: at = [], message }) =>
-        [at.map(nameOf).join("."), message].join(": "),
+        [at.map(keyName).join("."), message].join(": "),
       );
       return { problem: `refuses its settings: ${issues.join("; ")}` };
     }
@@ -77,8 +77,8 @@ async function runScript({
       answer: trajectory === undefined ? null : await grader.grade(trajectory, { settings: checked.value }),
     };
   } catch (error) {
-    const message = `threw ${reported(error)}`;
-    process.stderr.write(`${reported(error, inspect)}\n`);
+    const message = `threw ${describeError(error)}`;
+    process.stderr.write(`${describeError(error, inspect)}\n`);
     return { problem: `${message}${lineOf(error, path)}` };
   }
 }
@@ -100,7 +100,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** A part of the path of an issue: a key, or an object with the key. */
-function nameOf(part: unknown): string {
+function keyName(part: unknown): string {
   return String(isObject(part) ? part["key"] : part);
 }
 
@@ -116,7 +116,7 @@ function runAssertions({ assertions, variables }: Extract<JavaScriptWork, { kind
       const error = `it is of type ${typeof value}; only true holds, so compare it`;
       results.push({ holds: value === true, ...(isOther ? { error } : {}) });
     } catch (error) {
-      const message = reported(error);
+      const message = describeError(error);
       if (/^(?:Syntax|Reference)Error\b/.test(message))
         return { problem: `is wrong: ${assertion}: ${message}` };
       results.push({ holds: false, error: message });

@@ -134,8 +134,8 @@ function parsed(text: string): { readonly value: Json } | { readonly why: string
 function ofCalls({ of, tool = "" }: JsonSchema, trajectory: Trajectory): readonly Judged[] {
   const uses = toolUses(trajectory).filter((use) => use.tool === tool || use.name === tool);
   if (uses.length === 0) {
-    const slip = misspelling(tool, trajectory);
-    return [{ what: tool, why: slip === undefined ? "not called" : `not called; ${slip}` }];
+    const misspelt = misspelling(tool, trajectory);
+    return [{ what: tool, why: misspelt === undefined ? "not called" : `not called; ${misspelt}` }];
   }
   if (of === "arguments")
     return uses.map(({ args, seq }) => ({ what: `the arguments of ${tool}`, seq, value: args }));

@@ -7,7 +7,7 @@ import { judgeByRubric } from "./judge/votes.ts";
 import { type CallFault, callFaults, followErrors } from "./measurements/measure.ts";
 import { rubricText } from "./prompt.ts";
 import { isOfServer } from "../trace/agent-acts.ts";
-import { namesOf, type ToolUse, toolUses } from "./tool-uses.ts";
+import { namesOf, seqsOf, type ToolUse, toolUses } from "./tool-uses.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { shortened } from "../base/visible-text.ts";
 import { defaultThreshold } from "../model/agent.ts";
@@ -147,10 +147,6 @@ function complianceFinding(
 
 function rounded(score: number): number {
   return Math.round(score * 100) / 100;
-}
-
-function seqsOf(uses: readonly ToolUse[]): readonly number[] {
-  return uses.map(({ seq }) => seq);
 }
 
 function unusedTools(

@@ -85,8 +85,8 @@ export const prompt = declaredKind({
     const { mode } = all;
     const judging = { votes: all.votes, ...askedJudge(all) };
     const [text, reference] = await Promise.all([
-      all.rubric ?? all.prompt ?? textOf(all.rubric_file, context),
-      all.reference ?? textOf(all.reference_file, context),
+      all.rubric ?? all.prompt ?? readTextFile(all.rubric_file, context),
+      all.reference ?? readTextFile(all.reference_file, context),
     ]);
     const named = all.rubric === undefined ? undefined : rubrics[all.rubric];
     if (mode === "pointwise") return judgeByRubric(named ?? { text }, judging, trajectory, context);
@@ -114,7 +114,7 @@ function filesOf(config: PromptSettings): readonly NamedFile[] {
 }
 
 /** The text of a file, which must not be blank; "" without a file. */
-async function textOf(file: string | undefined, { dir, readFile }: KindContext): Promise<string> {
+async function readTextFile(file: string | undefined, { dir, readFile }: KindContext): Promise<string> {
   if (file === undefined) return "";
   const { text = "" } = await readFile(dir, file);
   if (text.trim() === "")

@@ -47,17 +47,17 @@ export const toolCallHealth = graderKind({
     }
     const problems = await outputProblems(calls, context);
     const diagnoses = calls.map((call) => diagnose(call, problems.get(call), trajectory));
-    const sick = [...diagnoses.filter(({ status }) => status === "sick"), ...missing];
-    const reported = sick.length === 0 ? diagnoses : sick;
-    return passOrFail(total - sick.length, total, {
-      reason: sick.length === 0 ? healthyReason(diagnoses) : sickReason(sick, total),
+    const unhealthy = [...diagnoses.filter(({ status }) => status === "unhealthy"), ...missing];
+    const reported = unhealthy.length === 0 ? diagnoses : unhealthy;
+    return passOrFail(total - unhealthy.length, total, {
+      reason: unhealthy.length === 0 ? healthyReason(diagnoses) : unhealthyReason(unhealthy, total),
       evidence: [...new Set(reported.flatMap(({ evidence }) => evidence))],
     });
   },
 });
 
 interface Diagnosis {
-  readonly status: "healthy" | "expected-error" | "sick";
+  readonly status: "healthy" | "expected-error" | "unhealthy";
   readonly reason: string;
   readonly evidence: readonly number[];
 }
@@ -86,21 +86,25 @@ function diagnose(call: ToolCall, problem: string | undefined, trajectory: Traje
   const loss = lossIn(call, trajectory);
   const evidence = [call.responseSeq ?? call.seq];
   if (loss !== undefined) evidence.push(loss.seq);
-  const sick = (reason: string): Diagnosis => ({ status: "sick", reason: `${tool} ${reason}`, evidence });
+  const unhealthy = (reason: string): Diagnosis => ({
+    status: "unhealthy",
+    reason: `${tool} ${reason}`,
+    evidence,
+  });
   const failure = failureOf(call);
   const unoffered = unofferedNote(call, trajectory);
-  if (loss !== undefined) return sick(`gave no result: ${describeLoss(loss)}`);
+  if (loss !== undefined) return unhealthy(`gave no result: ${describeLoss(loss)}`);
   if (failure !== undefined) {
     if (isExpected(failure, call, trajectory))
       return { status: "expected-error", reason: `${tool} failed as expected`, evidence };
     const said = failure.text === "" ? "" : `: ${shortened(failure.text, 300)}`;
-    return sick(`${failure.kind}${said}${unoffered}`);
+    return unhealthy(`${failure.kind}${said}${unoffered}`);
   }
-  if (unoffered !== "") return sick(`was answered${unoffered}`);
-  if (declared.length > 1) return sick(`is listed ${declared.length} times by its server`);
+  if (unoffered !== "") return unhealthy(`was answered${unoffered}`);
+  if (declared.length > 1) return unhealthy(`is listed ${declared.length} times by its server`);
   return problem === undefined
     ? { status: "healthy", reason: `${tool} is healthy`, evidence }
-    : sick(problem);
+    : unhealthy(problem);
 }
 
 type Loss = EventOf<"server.lost">;
@@ -119,7 +123,7 @@ function idleLosses(trajectory: Trajectory, calls: readonly ToolCall[]): Diagnos
     if (reported.has(loss)) return [];
     const last = trajectory.calls.findLast(({ server }) => server === loss.server);
     const evidence = [...(last === undefined ? [] : [last.responseSeq ?? last.seq]), loss.seq];
-    return [{ status: "sick", reason: describeLoss(loss), evidence }];
+    return [{ status: "unhealthy", reason: describeLoss(loss), evidence }];
   });
 }
 
@@ -206,7 +210,7 @@ function missingErrors({ task }: Trajectory, calls: readonly ToolCall[]): Diagno
     );
     if (expectedError === undefined || isSeen) return [];
     const reason = `turn ${index + 1} expected a tool error containing ${JSON.stringify(expectedError)}, there was none`;
-    return [{ status: "sick", reason, evidence: inTurn.map((call) => call.responseSeq ?? call.seq) }];
+    return [{ status: "unhealthy", reason, evidence: inTurn.map((call) => call.responseSeq ?? call.seq) }];
   });
 }
 
@@ -216,10 +220,10 @@ function healthyReason(diagnoses: readonly Diagnosis[]): string {
   return expected === 0 ? calls : `${calls}, ${expected} of them failed as expected`;
 }
 
-function sickReason(sick: readonly Diagnosis[], total: number): string {
-  const reasons = sick.slice(0, maxShownProblems).map(({ reason }) => reason);
-  const more = sick.length > maxShownProblems ? `; and ${sick.length - maxShownProblems} more` : "";
-  const share = total === 1 ? "" : `${sick.length} of ${total} calls unhealthy: `;
+function unhealthyReason(unhealthy: readonly Diagnosis[], total: number): string {
+  const reasons = unhealthy.slice(0, maxShownProblems).map(({ reason }) => reason);
+  const more = unhealthy.length > maxShownProblems ? `; and ${unhealthy.length - maxShownProblems} more` : "";
+  const share = total === 1 ? "" : `${unhealthy.length} of ${total} calls unhealthy: `;
   return `${share}${reasons.join("; ")}${more}`;
 }
 

@@ -20,7 +20,7 @@ import {
   misspelling,
 } from "./grader.ts";
 import { isOfServer, serverIn } from "../trace/agent-acts.ts";
-import { namesOf, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
+import { namesOf, seqsOf, successfulUses, type ToolUse, toolUses } from "./tool-uses.ts";
 
 const count = z.int().min(0);
 
@@ -163,7 +163,7 @@ function numberChecks(
 
 function numberCheck(uses: readonly ToolUse[], passed: boolean, wanted: string): GraderCheck {
   const names = uses.length === 0 ? "" : ` (${listed(namesOf(uses), 5)})`;
-  return { passed, reason: `${calls(uses.length)}${names}, ${wanted}`, evidence: seqs(uses) };
+  return { passed, reason: `${calls(uses.length)}${names}, ${wanted}`, evidence: seqsOf(uses) };
 }
 
 function calls(number: number): string {
@@ -184,10 +184,10 @@ function expectedChecks(
       return {
         passed: false,
         reason: `${calls(found.length)} of ${what}, at most ${max} allowed`,
-        evidence: seqs(found),
+        evidence: seqsOf(found),
       };
     if (counted.length >= min)
-      return { passed: true, reason: `${calls(counted.length)} of ${what}`, evidence: seqs(counted) };
+      return { passed: true, reason: `${calls(counted.length)} of ${what}`, evidence: seqsOf(counted) };
     const failed = found.find(({ failure }) => failure !== undefined);
     const why =
       failed === undefined || wanted.success === false
@@ -198,12 +198,12 @@ function expectedChecks(
         ? `no ${wanted.success === false ? "" : "successful "}call`
         : `${calls(counted.length)} with success`;
     const least = min === 1 ? "" : `, at least ${min} expected`;
-    const slip = found.length > 0 ? "" : slipOf(wanted, trajectory);
+    const misspelt = found.length > 0 ? "" : misspellingNote(wanted, trajectory);
     const made = found.length > 0 || uses.length === 0 ? "" : `; called: ${listed(namesOf(uses), 10)}`;
     return {
       passed: false,
-      reason: `${number} of ${what}${least}${why}${slip}${made}`,
-      evidence: seqs(found),
+      reason: `${number} of ${what}${least}${why}${misspelt}${made}`,
+      evidence: seqsOf(found),
     };
   });
 }
@@ -222,19 +222,17 @@ async function rejectedCheck(
   const found = await usesThatFit(wanted, uses, context);
   const what = describeCall(wanted);
   // A misspelt name of a tool cannot be in a call.
-  const slip = found.length > 0 ? "" : slipOf(wanted, trajectory);
+  const misspelt = found.length > 0 ? "" : misspellingNote(wanted, trajectory);
   const reason =
-    found.length === 0 ? `no call of ${what}${slip}` : `${calls(found.length)} of ${what}, which is rejected`;
-  return { passed: found.length === 0 && slip === "", reason, evidence: seqs(found) };
+    found.length === 0
+      ? `no call of ${what}${misspelt}`
+      : `${calls(found.length)} of ${what}, which is rejected`;
+  return { passed: found.length === 0 && misspelt === "", reason, evidence: seqsOf(found) };
 }
 
-/** A hint where the name of a tool must be a slip; else "". */
-function slipOf({ tool, source = "" }: WantedCall, trajectory: Trajectory): string {
+/** A hint where the name of a tool must be a misspelt; else "". */
+function misspellingNote({ tool, source = "" }: WantedCall, trajectory: Trajectory): string {
   if (tool === undefined || (source !== "" && !isOfServer({ source }))) return "";
-  const slip = misspelling(tool, trajectory, serverIn({ source }));
-  return slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
-}
-
-function seqs(uses: readonly ToolUse[]): readonly number[] {
-  return uses.map(({ seq }) => seq);
+  const misspelt = misspelling(tool, trajectory, serverIn({ source }));
+  return misspelt === undefined ? "" : `; no server offers a tool of this name, ${misspelt}`;
 }

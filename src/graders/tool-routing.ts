@@ -56,8 +56,8 @@ export const toolRouting = declaredKind({
     if (expect === "none") return agentGrade([check(isCorrect, "none")], trajectory);
     const { server, tool } = resolved(expect, trajectory);
     const name = targetName(expect);
-    const slip = tool === undefined ? undefined : misspelling(tool, trajectory, server);
-    const checks = [check(isCorrect, slip === undefined ? name : `${name}; ${slip}`)];
+    const misspelt = tool === undefined ? undefined : misspelling(tool, trajectory, server);
+    const checks = [check(isCorrect, misspelt === undefined ? name : `${name}; ${misspelt}`)];
     // The right server with another tool is half of it.
     const isHalf = !isCorrect && tool !== undefined && call?.source === `mcp:${server ?? ""}`;
     return agentGrade(isHalf ? [check(true, name), ...checks] : checks, trajectory);

@@ -116,6 +116,11 @@ function sketch(value: Json): number {
   return sum;
 }
 
+/** The numbers of the events that began the uses. */
+export function seqsOf(uses: readonly ToolUse[]): readonly number[] {
+  return uses.map(({ seq }) => seq);
+}
+
 /** The names of the tools that were used, each once. */
 export function namesOf(uses: readonly ToolUse[]): readonly string[] {
   return [...new Set(uses.map(({ name }) => name))];

@@ -42,14 +42,14 @@ export const trigger = declaredKind({
     const isOffered = trajectory.tools.some(
       (each) => (target.server ?? each.server) === each.server && (target.tool ?? each.name) === each.name,
     );
-    const slip = isCorrect || tool === undefined ? undefined : misspelling(tool, trajectory, server);
-    if (!isPositive && !isCorrect && !isOffered && slip === undefined)
+    const misspelt = isCorrect || tool === undefined ? undefined : misspelling(tool, trajectory, server);
+    if (!isPositive && !isCorrect && !isOffered && misspelt === undefined)
       return skip(tool === undefined ? `${name} offers no tool` : `no server offers ${name}`);
-    const hint = slip === undefined ? "" : `; no server offers a tool of this name, ${slip}`;
+    const hint = misspelt === undefined ? "" : `; no server offers a tool of this name, ${misspelt}`;
     const reason = isCorrect ? `${call?.name ?? name} was called` : `${name} was not called${hint}`;
     const evidence = isCorrect && call !== undefined ? [call.seq] : [];
     // A misspelt name of a tool cannot be in a call.
-    const passed = isCorrect === isPositive && slip === undefined;
+    const passed = isCorrect === isPositive && misspelt === undefined;
     return agentGrade([{ passed, reason, evidence }], trajectory);
   },
 });

@@ -149,12 +149,12 @@ async function readContent(path: string, room: number): Promise<Omit<WorkspaceFi
     size += bytes.length;
     if (size <= room) kept.push(bytes);
   }
-  const text = size <= room ? textOf(Buffer.concat(kept)) : undefined;
+  const text = size <= room ? decodeText(Buffer.concat(kept)) : undefined;
   return withoutUndefined({ kind: "file" as const, size, sha256: hash.digest("hex"), text });
 }
 
 /** Undefined for bytes that are not UTF-8, and for those with a NUL, such as UTF-16. */
-function textOf(bytes: Buffer): string | undefined {
+function decodeText(bytes: Buffer): string | undefined {
   if (bytes.includes(0)) return undefined;
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);

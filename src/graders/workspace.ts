@@ -119,8 +119,8 @@ export const file = declaredKind({
       throw new McpvalsError("grader/cannot-run", `the workspace is not known: ${unknown}`, {
         hint: "Name the files that count, or make them readable in a verify step.",
       });
-    const idle = nothingLeft(trajectory, checks);
-    return idle === undefined ? checksGrade(checks, trajectory) : skip(idle);
+    const nothing = nothingLeft(trajectory, checks);
+    return nothing === undefined ? checksGrade(checks, trajectory) : skip(nothing);
   },
 });
 
@@ -276,8 +276,8 @@ export const diff = declaredKind({
       }),
     );
     const all = checks.flat().map((each) => ({ ...each, isShown: each.passed }));
-    const idle = nothingLeft(trajectory, all);
-    return idle === undefined ? checksGrade(all, trajectory) : skip(idle);
+    const nothing = nothingLeft(trajectory, all);
+    return nothing === undefined ? checksGrade(all, trajectory) : skip(nothing);
   },
 });
 

@@ -152,16 +152,17 @@ async function checkContainer(
     runRuntime(runtime.command, args, signal, ms);
   if ((await run(["image", "inspect", image], answerMs)).exitCode !== 0) {
     const pulled = await run(["pull", image], pullMs);
-    if (pulled.exitCode !== 0) throw refusal(`the image ${image} cannot be pulled`, pulled);
+    if (pulled.exitCode !== 0) throw unavailable(`the image ${image} cannot be pulled`, pulled);
   }
   const confining = confiningArguments(runtime, spec);
   const args = ["run", ...runtime.runArguments, "--rm", ...confining, "--entrypoint", "true", image];
   const tried = await run(args, runMs);
   // An image without that program ends with 127.
-  if (tried.exitCode !== 0 && tried.exitCode !== 127) throw refusal("no container can be run here", tried);
+  if (tried.exitCode !== 0 && tried.exitCode !== 127)
+    throw unavailable("no container can be run here", tried);
 }
 
-function refusal(what: string, { stderr }: Tried): McpvalsError {
+function unavailable(what: string, { stderr }: Tried): McpvalsError {
   return new McpvalsError("sandbox/unavailable", `${what}: ${lastLine(stderr) ?? "no error message"}`, {
     hint: "Try the image in a terminal, with docker or podman: pull it, then run it.",
   });

@@ -180,25 +180,25 @@ function readScriptAnswer(
   if (stdout.text.trim() === "") throw broken("it wrote nothing on stdout");
   const { value: answer, reason: problem } = readJsonText(stdout.text);
   if (answer === undefined) throw broken(`its stdout is not one JSON object: ${problem}`);
-  if (!isJsonObject(answer)) throw broken(`its stdout is ${described(answer)}, not an object`);
+  if (!isJsonObject(answer)) throw broken(`its stdout is ${typeName(answer)}, not an object`);
   const { passed, reason } = answer;
   // Some languages write null for what is absent.
   const checks = answer["checks"] ?? [];
   const outputs = answer["outputs"] ?? undefined;
-  if (typeof passed !== "boolean") throw broken(`"passed" is ${described(passed)}, not true or false`);
-  if (!isOptionalText(reason)) throw broken(`"reason" is ${described(reason)}, not a text`);
+  if (typeof passed !== "boolean") throw broken(`"passed" is ${typeName(passed)}, not true or false`);
+  if (!isOptionalText(reason)) throw broken(`"reason" is ${typeName(reason)}, not a text`);
   if (outputs !== undefined && !isJsonObject(outputs))
-    throw broken(`"outputs" is ${described(outputs)}, not an object`);
-  if (!Array.isArray(checks)) throw broken(`"checks" is ${described(checks)}, not a list`);
+    throw broken(`"outputs" is ${typeName(outputs)}, not an object`);
+  if (!Array.isArray(checks)) throw broken(`"checks" is ${typeName(checks)}, not a list`);
   const verdict = `the script says that it ${passed ? "passed" : "failed"}`;
   const own = checks.map((check: Json, index): Check => {
     const place = `checks[${index}]`;
-    if (!isJsonObject(check)) throw broken(`${place} is ${described(check)}, not an object`);
+    if (!isJsonObject(check)) throw broken(`${place} is ${typeName(check)}, not an object`);
     const { name, passed: holds, message } = check;
     if (typeof name !== "string" || name.trim() === "") throw broken(`${place} has no name`);
     if (typeof holds !== "boolean")
-      throw broken(`${place} has "passed" as ${described(holds)}, not true or false`);
-    if (!isOptionalText(message)) throw broken(`${place} has "message" as ${described(message)}, not a text`);
+      throw broken(`${place} has "passed" as ${typeName(holds)}, not true or false`);
+    if (!isOptionalText(message)) throw broken(`${place} has "message" as ${typeName(message)}, not a text`);
     return checkOf(name, holds, message, holds ? "it holds" : "it does not hold");
   });
   return { checks: [checkOf("passed", passed, reason, verdict), ...own], outputs };
@@ -213,7 +213,7 @@ function isOptionalText(value: Json | undefined): value is string | null | undef
   return (value ?? "") === "" || typeof value === "string";
 }
 
-function described(value: Json | undefined): string {
+function typeName(value: Json | undefined): string {
   if (value === undefined) return "not there";
   if (value === null) return "null";
   if (Array.isArray(value)) return "a list";

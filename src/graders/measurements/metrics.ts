@@ -11,9 +11,9 @@ export interface Metric {
   readonly isGood?: true;
   /** It is a share, at most 1. */
   readonly isShare?: true;
-  /** It can be measured of an agent that called nothing. */
+  /** It can be measured for an agent that called nothing. */
   readonly withoutCalls?: true;
-  /** Undefined where there is nothing that it is a share of. */
+  /** Undefined for a share of nothing. */
   value(row: TrialMeasurements): number | undefined;
 }
 
@@ -31,7 +31,7 @@ function share(part: number, all: number): number | undefined {
   return all === 0 ? undefined : part / all;
 }
 
-/** What graders and thresholds can compare of the measurements of a trial, by name. */
+/** The metrics that graders and thresholds can compare, by name. */
 export const metrics = {
   unknownTools: counted("unknownTools", "calls of tools that do not exist"),
   invalidCalls: counted("invalidCalls", "calls with invalid arguments"),
@@ -86,7 +86,7 @@ const coverageMeasures = {
   promptCoverage: "prompts",
 } as const;
 
-/** What thresholds compare of a run as a whole, besides graders and measurements: shares, and a mean from 0 to 1. */
+/** The values of a whole run that thresholds can compare, besides graders and measurements: shares, and a mean from 0 to 1. */
 export const runMeasures: readonly string[] = [
   "score",
   "passRate",
@@ -94,7 +94,7 @@ export const runMeasures: readonly string[] = [
   ...Object.keys(coverageMeasures),
 ];
 
-/** The kind of what is covered, of a threshold's name; undefined: it is of something else. */
+/** What the threshold of a name covers; undefined: nothing. */
 export function coveredKind(
   name: string,
 ): (typeof coverageMeasures)[keyof typeof coverageMeasures] | undefined {
@@ -113,14 +113,14 @@ interface Measured {
 
 /** A measured value with three digits, rounded so that it stays on its side of the threshold. */
 export function roundMeasured({ value, threshold, atMost }: Measured): number {
-  const passes = (shown: number): boolean => (atMost === true ? shown <= threshold : shown >= threshold);
+  const passes = (each: number): boolean => (atMost === true ? each <= threshold : each >= threshold);
   const thousandths = Math.round(value * 1000);
   const nearest = thousandths / 1000;
   if (passes(nearest) === passes(value)) return nearest;
   return (thousandths + (nearest > value ? -1 : 1)) / 1000;
 }
 
-/** The metric of a name; undefined: there is none. */
+/** The metric of a name; undefined: none. */
 export function metricOf(name: string): Metric | undefined {
   return Object.hasOwn(metrics, name) ? metrics[name as keyof typeof metrics] : undefined;
 }
