@@ -110,7 +110,7 @@ export const actionSequence = declaredKind({
       name: describeAction(each),
       isOptional: isOptional(each),
     }));
-    return sequenceFinding(wantedItems, items, { mode, allowsExtra: mode !== "exact_match" }, trajectory);
+    return sequenceGrade(wantedItems, items, { mode, allowsExtra: mode !== "exact_match" }, trajectory);
   },
 });
 
@@ -157,7 +157,7 @@ interface Matching {
   readonly allowsExtra: boolean;
 }
 
-function sequenceFinding(
+function sequenceGrade(
   expected: readonly Expected[],
   items: readonly Item[],
   { mode, allowsExtra }: Matching,
@@ -303,12 +303,12 @@ export const skillInvocation = declaredKind({
       const name = known.find((skill) => isOf(skill, text)) ?? "another skill";
       return { name, seq, fits: required_skills.map((skill) => status === "completed" && isOf(skill, text)) };
     });
-    const finding = sequenceFinding(
+    const grade = sequenceGrade(
       required_skills.map((name) => ({ name })),
       items,
       { mode: skillModes[mode], allowsExtra: allow_extra && mode !== "exact_match" },
       trajectory,
     );
-    return none === undefined ? finding : { ...finding, reason: `${finding.reason}; ${none}` };
+    return none === undefined ? grade : { ...grade, reason: `${grade.reason}; ${none}` };
   },
 });

@@ -7,7 +7,7 @@ import { type AgentAct, agentActs, isUnrecorded } from "../trace/agent-acts.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import {
   declaredKind,
-  type GraderResult as GradedFinding,
+  type GraderResult,
   listed,
   misspelling,
   passOrFail,
@@ -138,32 +138,32 @@ export const assertions = declaredKind<typeof assertionsSchema, Assertions | rea
  * equal as JSON, not only as text; without an agent nothing is asserted, not even `toolsNotUsed`; a failed call is not a use;
  * and the absence of forbidden calls is no evidence when no call succeeded, or a fault was injected into every call.
  */
-function gradeAssertions(sets: readonly Assertions[], trajectory: Trajectory): GradedFinding {
+function gradeAssertions(sets: readonly Assertions[], trajectory: Trajectory): GraderResult {
   const { agentStarted: started } = trajectory;
   if (started === undefined) return skip("no agent took part");
   const evidence = evidenceOf(trajectory);
-  const findings = sets.flatMap((set, index) => {
+  const results = sets.flatMap((set, index) => {
     const prefix = sets.length === 1 ? "" : `set ${index + 1}, `;
     return assertionKinds(set).map((kind) => {
-      const finding = check(kind, set[kind], evidence);
-      return { ...finding, reason: `${prefix}${kind}: ${finding.reason}` };
+      const result = check(kind, set[kind], evidence);
+      return { ...result, reason: `${prefix}${kind}: ${result.reason}` };
     });
   });
-  if (findings.length === 0) return skip("nothing is asserted");
-  const failed = findings.filter((finding) => !finding.holds);
+  if (results.length === 0) return skip("nothing is asserted");
+  const failed = results.filter((result) => !result.holds);
   const gap = failed.length === 0 && !hasLooked(trajectory) ? gapIn(evidence) : undefined;
   if (gap !== undefined) return skip(`${gap}, and nothing else shows what it did`);
-  const reported = failed.length === 0 ? findings : failed;
+  const reported = failed.length === 0 ? results : failed;
   const absence = [evidence.calls.at(-1)?.seq ?? started];
-  const seqs = reported.flatMap((finding) => (finding.seqs.length === 0 ? absence : finding.seqs));
-  return passOrFail(findings.length - failed.length, findings.length, {
-    reason: reported.map((finding) => finding.reason).join("; "),
+  const seqs = reported.flatMap((result) => (result.seqs.length === 0 ? absence : result.seqs));
+  return passOrFail(results.length - failed.length, results.length, {
+    reason: reported.map((result) => result.reason).join("; "),
     evidence: [...new Set(seqs)].toSorted((a, b) => a - b),
   });
 }
 
 /** Whether one kind of assertion holds. */
-interface GraderResult {
+interface AssertionResult {
   readonly holds: boolean;
   readonly reason: string;
   /** Numbers of the calls that show it; empty for an absence. */
@@ -198,7 +198,7 @@ function gapIn({ calls, own }: Evidence): string | undefined {
 }
 
 type Checks = {
-  readonly [K in AssertionKind]: (wanted: NonNullable<Assertions[K]>, evidence: Evidence) => GraderResult;
+  readonly [K in AssertionKind]: (wanted: NonNullable<Assertions[K]>, evidence: Evidence) => AssertionResult;
 };
 
 const checks: Checks = {
@@ -223,7 +223,7 @@ const checks: Checks = {
   skillsNotLoaded,
 };
 
-function check<K extends AssertionKind>(kind: K, wanted: Assertions[K], evidence: Evidence): GraderResult {
+function check<K extends AssertionKind>(kind: K, wanted: Assertions[K], evidence: Evidence): AssertionResult {
   return checks[kind](wanted as NonNullable<Assertions[K]>, evidence);
 }
 
@@ -258,14 +258,14 @@ const verbs: Readonly<Record<CallType, { readonly noun: string; readonly past: s
   prompt: { noun: "use", past: "used" },
 };
 
-function every(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): GraderResult {
+function every(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): AssertionResult {
   const found = patterns.map((pattern) => effective(fitting(pattern, type, evidence)).slice(0, 1));
   const missing = patterns.filter((_, index) => found[index]?.length === 0);
   if (missing.length > 0) return absent(missing, type, evidence);
   return { holds: true, reason: patterns.map(describe).join(", "), seqs: found.flat().map(({ seq }) => seq) };
 }
 
-function none(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): GraderResult {
+function none(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): AssertionResult {
   const found = patterns.flatMap((pattern) => fitting(pattern, type, evidence));
   if (found.length === 0) {
     const misspellings =
@@ -289,7 +289,7 @@ function misspeltTool({ server, name }: CallPattern, trajectory: Trajectory): st
   return [`${server} offers no tool ${name}, so this assertion cannot fail; ${near}`];
 }
 
-function count({ calls }: Evidence, limit: number, allowed: "at least" | "at most"): GraderResult {
+function count({ calls }: Evidence, limit: number, allowed: "at least" | "at most"): AssertionResult {
   const all = calls.filter(({ type }) => type === "tool");
   const tools = allowed === "at least" ? effective(all) : all;
   const holds = allowed === "at least" ? tools.length >= limit : tools.length <= limit;
@@ -300,7 +300,7 @@ function count({ calls }: Evidence, limit: number, allowed: "at least" | "at mos
 }
 
 /** Each call serves one entry; the first one that fits is taken. */
-function order(entries: NonNullable<Assertions["callOrder"]>, { calls }: Evidence): GraderResult {
+function order(entries: NonNullable<Assertions["callOrder"]>, { calls }: Evidence): AssertionResult {
   const seqs: number[] = [];
   let rest = calls;
   for (const [index, entry] of entries.entries()) {
@@ -324,7 +324,7 @@ function order(entries: NonNullable<Assertions["callOrder"]>, { calls }: Evidenc
   return { holds: true, reason: entries.map(qualified).join(", "), seqs };
 }
 
-function distinct({ calls }: Evidence): GraderResult {
+function distinct({ calls }: Evidence): AssertionResult {
   const tools = calls.filter(({ type }) => type === "tool");
   const repeated = [...Map.groupBy(tools, keyOf).values()].filter((group) => group.length > 1);
   const names = repeated.flatMap(([, second]) => (second === undefined ? [] : [second]));
@@ -360,7 +360,7 @@ function fitting(
   );
 }
 
-function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): GraderResult {
+function absent(patterns: readonly CallPattern[], type: CallType, evidence: Evidence): AssertionResult {
   const { calls, trajectory } = evidence;
   const seqs: number[] = [];
   const reported = patterns.map((wanted) => {
@@ -406,7 +406,7 @@ function describeSkills(skills: readonly SkillPattern[]): string {
 }
 
 /** Whether every entry fits a skill that the agent loaded, as it reports. */
-function skillsLoaded(wanted: readonly SkillPattern[], evidence: Evidence): GraderResult {
+function skillsLoaded(wanted: readonly SkillPattern[], evidence: Evidence): AssertionResult {
   const { loads, given } = skillLoads(evidence.trajectory);
   if (given === undefined) return nothingGiven;
   const completed = loads.filter(({ status }) => status === "completed");
@@ -419,7 +419,7 @@ function skillsLoaded(wanted: readonly SkillPattern[], evidence: Evidence): Grad
 }
 
 /** Whether no entry fits a skill that the agent loaded or tried to. */
-function skillsNotLoaded(unwanted: readonly SkillPattern[], evidence: Evidence): GraderResult {
+function skillsNotLoaded(unwanted: readonly SkillPattern[], evidence: Evidence): AssertionResult {
   const { loads, given } = skillLoads(evidence.trajectory);
   if (given === undefined) return nothingGiven;
   const found = loads.filter((load) => unwanted.some((pattern) => fits(pattern, load)));
@@ -427,7 +427,7 @@ function skillsNotLoaded(unwanted: readonly SkillPattern[], evidence: Evidence):
   return { holds: found.length === 0, reason: `the agent ${what}`, seqs: found.map(({ seq }) => seq) };
 }
 
-const nothingGiven: GraderResult = { holds: false, reason: "the agent was given no skills", seqs: [] };
+const nothingGiven: AssertionResult = { holds: false, reason: "the agent was given no skills", seqs: [] };
 
 /** An empty name or pattern is as if it were absent. */
 function fits({ skill = "", skillPattern = "" }: SkillPattern, { text }: SkillLoad): boolean {

@@ -94,8 +94,8 @@ export const mcpCompliance = declaredKind({
       recovery(calls.filter(({ isUnknown }) => !isUnknown)),
       judged === undefined ? undefined : ({ ...judged, name: "rubric", score: judged.score ?? 0 } as const),
     ].filter((part) => part !== undefined);
-    const finding = complianceFinding(wanted, found, calls, trajectory);
-    return judged?.judge === undefined ? finding : { ...finding, judge: judged.judge };
+    const grade = complianceGrade(wanted, found, calls, trajectory);
+    return judged?.judge === undefined ? grade : { ...grade, judge: judged.judge };
   },
 });
 
@@ -111,7 +111,7 @@ async function judge(
   return judgeByRubric(known ?? { text: rubric }, judging, trajectory, context);
 }
 
-function complianceFinding(
+function complianceGrade(
   wanted: Compliance,
   found: readonly Part[],
   calls: readonly ToolUse[],
