@@ -150,8 +150,7 @@ async function attemptOf(
       begin({ if: written.if });
       return { outcome: "skipped", checks: [] };
     }
-    const isCheck = scope !== undefined && context.phase === "verify";
-    const step = expandStep(written, expanderOf(isCheck ? checkingScope(scope) : scope));
+    const step = scope === undefined ? written : expandStep(written, expanderIn(scope, context));
     const runner = await runnerOf(step);
     begin(runner.input(step));
     hasBegun = true;
@@ -162,6 +161,11 @@ async function attemptOf(
     const check = neededCheck() ?? unfitCheck(error);
     return check === undefined ? failureOf(error) : { outcome: "failed", checks: [check], notRun: true };
   }
+}
+
+/** In a check, an empty answer of the agent is refused. */
+function expanderIn(scope: Scope, { phase }: StepContext): Expander {
+  return expanderOf(phase === "verify" ? checkingScope(scope) : scope);
 }
 
 function failureOf(error: unknown, checks: readonly Check[] = []): Tried {
