@@ -1,3 +1,4 @@
+import { mayHaveSecretMark } from "../base/secret-marks.ts";
 import { containsText, statesText } from "./contains-text.ts";
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import { previewJson, readJsonText } from "../base/read-json.ts";
@@ -173,13 +174,10 @@ function annotationsProblem(annotations: Json | undefined): string | undefined {
   return isPriority ? undefined : "has a priority that is not a number from 0 to 1";
 }
 
-/** A mark in place of a secret; see trace/redact.ts. */
-const secretMark = /[[‹](?:\*\*\*|(?:part of )?secret:)/;
-
 /** Whether a text is Base64 (RFC 4648, section 4), with or without padding and white space, as `atob` takes it. */
 function isBase64(text: Json | undefined): boolean {
   if (typeof text !== "string") return false;
-  if (secretMark.test(text)) return true;
+  if (mayHaveSecretMark(text)) return true;
   const plain = text.replaceAll(/[\t\n\f\r ]/g, "");
   const padding = plain.indexOf("=");
   const length = padding === -1 ? plain.length : padding;

@@ -1,4 +1,5 @@
-import type { JsonObject } from "../base/json.ts";
+import { maxRecordDepth } from "../base/limits.ts";
+import { mayHaveSecretMark, withoutSecretMarks } from "../base/secret-marks.ts";
 
 /** Length of the pieces that are looked for; also the shortest part of a text that is found without the rest. */
 const pieceLength = 8;
@@ -158,8 +159,6 @@ export interface Redact {
   readonly add: (secret: Secret) => void;
 }
 
-/** Deeper values would overflow the stack of whoever reads or writes them as JSON. */
-const maxNesting = 500;
 /** Shorter numbers are ports, counts and ids more often than secrets. */
 const secretNumber = /^[1-9]\d{7,}$/;
 
@@ -220,7 +219,7 @@ export function createRedactor(secrets: readonly Secret[]): Redact {
   };
   for (const secret of secrets) add(secret);
   const isClean = (json: string): boolean =>
-    !current().finder.mayBeIn(json) && !shapeHints.test(json) && !markHints.test(json);
+    !current().finder.mayBeIn(json) && !shapeHints.test(json) && !mayHaveSecretMark(json);
   const change = <T>(value: T, redactText: (text: string) => string): T => {
     const json = writeJson(value);
     return json !== undefined && isClean(json)
@@ -229,7 +228,7 @@ export function createRedactor(secrets: readonly Secret[]): Redact {
   };
   const redact = <T>(value: T): T => change(value, current().redactText);
   const fromOutside = <T>(value: T): T =>
-    change(value, (text) => current().redactText(text.replaceAll(marks, outsideMark)));
+    change(value, (text) => current().redactText(withoutSecretMarks(text)));
   return Object.assign(redact, { fromOutside, isClean, add });
 }
 
@@ -266,9 +265,6 @@ function replaceAll(names: ReadonlyMap<string, string>, labelOf: LabelOf): Repla
   };
 }
 
-/** Pieces of a text that are joined at once; a text that is added to piece by piece takes ten times its size. */
-const maxPieces = 10_000;
-
 /** Replaces what begins first, and of that the longest; of what overlaps with it, the rest. */
 function replaced(
   text: string,
@@ -276,18 +272,15 @@ function replaced(
   markOf: (finding: SecretMatch) => string,
 ): string {
   if (findings.length === 0) return text;
-  const blocks: string[] = [];
-  let pieces: string[] = [];
+  const pieces: string[] = [];
   let end = 0;
   for (const next of findings.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
     if (next.end <= end) continue;
     pieces.push(text.slice(end, next.start), markOf(next));
     end = next.end;
-    if (pieces.length < maxPieces) continue;
-    blocks.push(pieces.join(""));
-    pieces = [];
   }
-  return [...blocks, ...pieces, text.slice(end)].join("");
+  pieces.push(text.slice(end));
+  return pieces.join("");
 }
 
 /** Different values that are distinguished; a server can invent keys without end. */
@@ -320,25 +313,10 @@ export function writeJson(value: unknown): string | undefined {
   }
 }
 
-const lastMark = "‹***›";
-/** What stands in the place of secrets; a name is never as long. */
-const marks = /[[‹](?:\*\*\*|(?:part of )?secret:[^\]]{1,200})[\]›]/g;
-const markHints = /[[‹](?:\*\*\*|part of secret:|secret:)/;
-
-/** A JSON value in which marks of secrets look the same, whether they are mcpvals' own or came from outside. */
-export function withEqualMarks(value: JsonObject): JsonObject {
-  const json = JSON.stringify(value);
-  return markHints.test(json) ? (JSON.parse(json.replaceAll(marks, outsideMark)) as JsonObject) : value;
-}
-
-function outsideMark(mark: string): string {
-  return `(${mark.slice(1, -1)})`;
-}
-
 /** What stands in the place of a secret: never a text that is, or with its neighbours becomes, a secret again. */
 function markFor(what: string, forms: readonly string[]): string {
   const marks = [`[${what}]`, "[***]"];
-  return marks.find((mark) => !forms.some((form) => overlap(form, mark))) ?? lastMark;
+  return marks.find((mark) => !forms.some((form) => overlap(form, mark))) ?? "‹***›";
 }
 
 function overlap(form: string, mark: string): boolean {
@@ -352,7 +330,7 @@ function redactValue(value: unknown, replace: Replace, depth = 0): unknown {
   if (typeof value === "string") return replace.redactText(value);
   if (typeof value === "number") return replace.redactNumber(value);
   if (typeof value !== "object" || value === null) return value;
-  if (depth > maxNesting) return "[nested too deeply to record]";
+  if (depth > maxRecordDepth) return "[nested too deeply to record]";
   const redactItem = (item: unknown): unknown => redactValue(item, replace, depth + 1);
   if (Array.isArray(value)) {
     const changed = value.map(redactItem);
@@ -386,8 +364,8 @@ const minEncodedLength = 8;
  * in the encoded bytes, as in `Basic`), hexadecimals of its UTF-8, percent signs for every byte, HTML, and the other case.
  */
 function encodedForms(value: string): readonly (readonly [text: string, encoding: string])[] {
-  const bytes = utf8(value);
-  const hex = bytes.map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  const bytes = Buffer.from(value);
+  const hex = bytes.toString("hex");
   const percent = hex.replaceAll(/../g, "%$&");
   const markup = Array.from(value, (character) => entities[character] ?? character).join("");
   const forms: Readonly<Record<string, readonly string[]>> = {
@@ -407,35 +385,15 @@ function encodedForms(value: string): readonly (readonly [text: string, encoding
 
 const entities: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 
-function utf8(text: string): number[] {
-  return [...encodeURIComponent(text.toWellFormed()).matchAll(/%(..)|[^%]/gs)].map(([unit, hex]) =>
-    hex === undefined ? unit.charCodeAt(0) : Number.parseInt(hex, 16),
-  );
-}
-
 /** The whole encoding, and for each place in a group of three bytes the characters that do not depend on other bytes. */
-function base64Forms(bytes: readonly number[]): string[] {
+function base64Forms(bytes: Buffer): string[] {
   const inside = [0, 1, 2].map((before) => {
-    const encoded = base64([...Array.from({ length: before }, () => 0), ...bytes]);
+    const encoded = Buffer.concat([Buffer.alloc(before), bytes]).toString("base64");
     return encoded.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6));
   });
-  const whole = base64(bytes);
-  const standard = [whole.padEnd(Math.ceil(whole.length / 4) * 4, "="), whole, ...inside];
+  const whole = bytes.toString("base64");
+  const standard = [whole, whole.replace(/=+$/, ""), ...inside];
   return [...standard, ...standard.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"))];
-}
-
-const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/** Without padding. */
-function base64(bytes: readonly number[]): string {
-  let text = "";
-  for (let at = 0; at < bytes.length; at += 3) {
-    const [a = 0, b = 0, c = 0] = bytes.slice(at, at + 3);
-    const group = (a << 16) | (b << 8) | c;
-    const length = Math.min(bytes.length - at, 3) + 1;
-    for (let digit = 0; digit < length; digit += 1) text += digits[(group >> (18 - digit * 6)) & 63];
-  }
-  return text;
 }
 
 /** Shorter values are too common to be told from other text. */
