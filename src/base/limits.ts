@@ -15,6 +15,9 @@ export const maxFileAliases = 1000;
 /** Longest that what one step, one table of variables or one file is written with may become, in characters. */
 export const maxExpansionLength: number = 16 * 1024 * 1024;
 
+/** Most of a file, a response, or a stream of a program's output that a step checks, in bytes. */
+export const maxCheckedBytes = 10_000_000;
+
 /** Longest message of a server, an agent or an extension, in bytes; a config may raise it for a server. */
 export const maxMessageBytes: number = 10 * 1024 * 1024;
 

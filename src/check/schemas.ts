@@ -159,20 +159,12 @@ export const schemaRules = {
       for (const each of toolSchemas(surface, "inputSchema"))
         for (const { schema, pointer } of each.parts) {
           if (!isJsonObject(schema) || "$ref" in schema) continue;
-          const { default: preset, examples, enum: _, ...rest } = schema;
-          const values = [
-            ...(preset === undefined ? [] : [["default", preset] as const]),
-            ...(Array.isArray(examples)
-              ? (examples as readonly Json[])
-                  .slice(0, maxExamples)
-                  .map((value) => ["example", value] as const)
-              : []),
-          ];
+          const { default: preset, examples, ...rest } = schema;
+          const values: [what: string, value: Json][] = preset === undefined ? [] : [["default", preset]];
+          if (Array.isArray(examples))
+            for (const example of examples as readonly Json[]) values.push(["example", example]);
           for (const [what, value] of values) {
-            const check = await validateSchema(
-              { ...rest, ...("enum" in schema ? { enum: schema["enum"] } : {}) },
-              value,
-            );
+            const check = await validateSchema(rest, value);
             if (check.status !== "invalid") continue;
             const why = check.errors[0]?.message ?? "be another one";
             const message = `the ${what} is ${preview(value)}, and ${why}`;
@@ -247,9 +239,6 @@ export const uncheckedRules = {
     },
   },
 } as const satisfies RuleTable;
-
-/** Maximum number of examples of one schema that are looked at. */
-const maxExamples = 100;
 
 /** What clients do with a defect of an input schema; they look at output schemas less. */
 function forInput({ key }: ToolSchema, clients: ClientEffects): ClientEffects | undefined {

@@ -11,7 +11,7 @@ import {
 } from "../base/json.ts";
 import { taskApiVersion } from "../model/task.ts";
 import { exchangesOf, readSurface } from "./check-view.ts";
-import { visibleText } from "../base/visible-text.ts";
+import { visibleText, shortened } from "../base/visible-text.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 
 /** A tool test that a first config has. */
@@ -84,9 +84,7 @@ const maxDescriptionLength = 110;
 function lineOf(text: Json | undefined): string {
   if (typeof text !== "string") return "";
   const [line = ""] = text.trim().split(/\r?\n/, 1);
-  const shown = visibleText(
-    line.length > maxDescriptionLength ? `${line.slice(0, maxDescriptionLength)}…` : line,
-  );
+  const shown = visibleText(shortened(line, maxDescriptionLength));
   return shown.trim();
 }
 

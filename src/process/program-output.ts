@@ -1,3 +1,4 @@
+import { maxCheckedBytes } from "../base/limits.ts";
 import type { Readable } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import { setImmediate as turn } from "node:timers/promises";
@@ -5,8 +6,6 @@ import { settlesWithin, untilAborted } from "./deadline.ts";
 import { closed } from "./process-tree.ts";
 import type { ManagedProcess, ProcessExit } from "./spawn.ts";
 
-/** Default limit of each stream, in bytes. */
-const defaultLimit = 10_000_000;
 /** Maximum number of turns of the event loop for reading data that has arrived. */
 const readTurns = 16;
 
@@ -35,7 +34,8 @@ export class ProgramOutput {
   readonly #detach: (() => unknown)[] = [];
   #ended: Promise<unknown> = Promise.resolve();
 
-  constructor(limit: number = defaultLimit) {
+  /** `limit`: bytes of each stream. */
+  constructor(limit: number = maxCheckedBytes) {
     this.#limit = limit;
   }
 

@@ -1,3 +1,4 @@
+import { maxCheckedBytes } from "../base/limits.ts";
 import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { randomUUID } from "node:crypto";
 import { constants } from "node:fs";
@@ -130,21 +131,18 @@ function kindOf(found: Awaited<ReturnType<typeof stat>> | undefined): string {
   return found.isSocket() ? "a socket" : "a device";
 }
 
-/** Largest file whose content is read, in bytes. */
-const maxBytes = 10_000_000;
-
 /** Throws `step/cannot-run` for a file that is too large or not UTF-8, errors of the file system, and the signal's reason. */
 async function readText(path: string, signal: AbortSignal): Promise<string> {
   // Without this flag, opening a pipe would block forever. Windows has no such flag.
   await using file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
   const chunks: Buffer[] = [];
-  for await (const chunk of file.createReadStream({ end: maxBytes, signal, autoClose: false }))
+  for await (const chunk of file.createReadStream({ end: maxCheckedBytes, signal, autoClose: false }))
     chunks.push(chunk as Buffer);
   const bytes = Buffer.concat(chunks);
-  if (bytes.length > maxBytes)
+  if (bytes.length > maxCheckedBytes)
     throw new McpvalsError(
       "step/cannot-run",
-      `${path} is larger than ${maxBytes} bytes, too large to be checked`,
+      `${path} is larger than ${maxCheckedBytes} bytes, too large to be checked`,
       {
         hint: "Check a part of it with a command step, such as head, tail or grep.",
       },

@@ -1,3 +1,4 @@
+import { maxCheckedBytes } from "../base/limits.ts";
 import { checkText, excerpt } from "../expect/expectations.ts";
 import { isNoAnswer } from "../expect/tool-result.ts";
 import { codeOf, McpvalsError } from "../base/error.ts";
@@ -86,9 +87,6 @@ function headerChecks(
     : [{ ...check, passed: true, actual: excerpt(value), message: "it is there" }];
 }
 
-/** Largest response body that is read, in bytes, after decompression. */
-const maxBytes = 10_000_000;
-
 /** A response, its body read as UTF-8 to its end. */
 interface HttpResponse {
   readonly status: number;
@@ -139,8 +137,8 @@ async function readBody({ body }: Response, target: string): Promise<string> {
   // Leaving the loop early cancels the rest of the body.
   for await (const chunk of body as AsyncIterable<Uint8Array>) {
     bytes += chunk.length;
-    if (bytes > maxBytes) {
-      const message = `the response to ${target} is larger than ${maxBytes} bytes, too large to be checked`;
+    if (bytes > maxCheckedBytes) {
+      const message = `the response to ${target} is larger than ${maxCheckedBytes} bytes, too large to be checked`;
       const hint = "Ask for less, or read it with a command step that keeps a part.";
       throw new McpvalsError("step/cannot-run", message, { hint });
     }

@@ -8,7 +8,8 @@ import {
   type JSONPathQuery,
 } from "json-p3";
 import type { Json, KeyPath } from "../base/json.ts";
-import { compilePattern } from "./pattern.ts";
+import { maxRecordDepth } from "../base/limits.ts";
+import { compilePattern, memoized } from "./pattern.ts";
 
 /** What a path leads to; `singular` when it can lead to one place at most, by its own form. */
 export interface Selection {
@@ -58,21 +59,11 @@ export function completePath(path: string): string {
   return trimmed.startsWith(".") || trimmed.startsWith("[") ? `$${trimmed}` : `$.${trimmed}`;
 }
 
-/** Paths that are kept compiled; steps that poll use the same few again and again. */
-const maxKept = 100;
-const kept = new Map<string, JSONPathQuery>();
-
 /** Reads a path of RFC 9535. Throws what the library throws for one that is not valid. */
-function compile(path: string): JSONPathQuery {
-  const known = kept.get(path);
-  if (known !== undefined) return known;
+const compile = memoized((path): JSONPathQuery => {
   environment ??= createEnvironment();
-  const query = environment.compile(path);
-  const [oldest] = kept.keys();
-  if (kept.size >= maxKept && oldest !== undefined) kept.delete(oldest);
-  kept.set(path, query);
-  return query;
-}
+  return environment.compile(path);
+});
 
 /** Where the way of a path ends that leads nowhere. */
 export interface WayEnd {
@@ -100,8 +91,6 @@ export interface Lookup {
 
 /** Values, at any depth, that a value may have in which a path is followed. */
 const maxValues = 500_000;
-/** Documents are at most so deep; more would exhaust the stack. */
-const maxRecursionDepth = 2000;
 
 let environment: JSONPathEnvironment | undefined;
 
@@ -236,7 +225,7 @@ function refuseLarge(value: Json): void {
 
 /** The library's own `match` and `search` use an engine that a pattern could hang. */
 function createEnvironment(): JSONPathEnvironment {
-  const created = new JSONPathEnvironment({ maxRecursionDepth });
+  const created = new JSONPathEnvironment({ maxRecursionDepth: maxRecordDepth });
   const { functionRegister } = created;
   functionRegister.set(
     "search",

@@ -1,3 +1,4 @@
+import { shortened } from "../../base/visible-text.ts";
 import { setTimeout as wait } from "node:timers/promises";
 import type { APICallError, generateText } from "ai";
 import { causesOf, codeOf, McpvalsError } from "../../base/error.ts";
@@ -306,11 +307,8 @@ function providerMessage({ data, message, responseBody = "" }: APICallError): st
   return oneLine([message, excerpt(body)].filter((part) => part !== "").join(": "));
 }
 
-const maxExcerptLength = 300;
-
 function excerpt(text: string): string {
-  const line = oneLine(text);
-  return line.length > maxExcerptLength ? `${line.slice(0, maxExcerptLength)}…` : line;
+  return shortened(oneLine(text), 300);
 }
 
 function oneLine(text: string): string {

@@ -5,7 +5,7 @@ import type { Eval, Variant } from "../../model/eval.ts";
 import type { ServerProgramSpec, ServerSpec } from "../../model/server.ts";
 import { type Task, testedTool } from "../../model/task.ts";
 import { actingAgents, effectiveServers, lifetimeOf, type ServerTable } from "../../model/plan.ts";
-import { visibleLines, visibleText } from "../../base/visible-text.ts";
+import { visibleLines, visibleText, shortened } from "../../base/visible-text.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { load } from "../../formats/load.ts";
 import { prepare } from "../../run/prepare.ts";
@@ -102,7 +102,7 @@ function taskLines({ name, description, turns, servers, portable }: Task): strin
   const place = file === undefined ? "" : `  ${relative(workingFolder(), file)}`;
   const firstLines = [description, turns[0]?.user].map((text = "") => text.trim().split("\n")[0]?.trimEnd());
   const purpose = firstLines.find(Boolean) ?? "no prompt";
-  const shown = purpose.length > purposeWidth ? `${purpose.slice(0, purposeWidth)}…` : purpose;
+  const shown = shortened(purpose, purposeWidth);
   return [`${title}${place}`, `  ${shown}`];
 }
 

@@ -1,3 +1,4 @@
+import { shortened } from "../../base/visible-text.ts";
 import { randomUUID } from "node:crypto";
 import { basename } from "node:path";
 import formats from "ajv-formats";
@@ -171,7 +172,7 @@ export class SubjectProgram {
 
 /** The beginning of a text, in one line. */
 export function shown(text: string): string {
-  return JSON.stringify(text.length > 120 ? `${text.slice(0, 120)}…` : text);
+  return JSON.stringify(shortened(text, 120));
 }
 
 /** Processes with their commands, or only their numbers where `ps` does not work. */

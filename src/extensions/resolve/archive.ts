@@ -1,3 +1,4 @@
+import { shortened } from "../../base/visible-text.ts";
 import { once } from "node:events";
 import { createReadStream, createWriteStream } from "node:fs";
 import { stat } from "node:fs/promises";
@@ -157,7 +158,7 @@ function faultOf(part: string): string | undefined {
 }
 
 function show(name: string): string {
-  return JSON.stringify(name.length > 200 ? `${name.slice(0, 200)}…` : name);
+  return JSON.stringify(shortened(name, 200));
 }
 
 /** The entries of a gzipped tar. Throws McpvalsError `extension/unsafe-archive`, and an Error for an invalid file. */

@@ -1,3 +1,4 @@
+import { shortened } from "../../base/visible-text.ts";
 import { maxFileBytes } from "../../base/limits.ts";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import { randomBytes } from "node:crypto";
@@ -262,13 +263,11 @@ export class TokenSource {
     let message = messageOf(error);
     for (let cause = error; cause instanceof Error; cause = cause.cause) message = cause.message || message;
     const own = message.replace(/Invalid OAuth error response: [\s\S]*Raw body: /, "");
-    const line = this.clean(own).replaceAll(/\s+/g, " ").trim();
-    return line.length > maxExcerptLength ? `${line.slice(0, maxExcerptLength)}…` : line;
+    return shortened(this.clean(own).replaceAll(/\s+/g, " ").trim(), 300);
   }
 }
 
 const logIn = "Log in again with the program that wrote the file.";
-const maxExcerptLength = 300;
 
 const hints: Readonly<Record<string, string>> = {
   invalid_client: "Check the client id and the client secret of `auth`.",
