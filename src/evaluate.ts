@@ -7,10 +7,10 @@ import { prepare } from "./run/prepare.ts";
 import { run, type RunOptions, type RunOutcome } from "./run/run.ts";
 import { suggestion } from "./base/did-you-mean.ts";
 import { parseDuration } from "./base/duration.ts";
-import { type Plan, taskOf } from "./model/plan.ts";
+import type { Plan } from "./model/plan.ts";
 import type { RunResult } from "./model/result.ts";
 import type { TraceEvent } from "./model/event.ts";
-import { buildTrajectory, type ToolCall } from "./trace/trajectory.ts";
+import { readTrace, type ToolCall } from "./trace/trajectory.ts";
 import { consoleReporter } from "./report/console.ts";
 
 /** The evidence of a trial's verdict. */
@@ -37,17 +37,13 @@ export interface Evaluation extends RunResult {
 export function evaluationOf({ result, plan, evidence, folder, failures }: RunOutcome): Evaluation {
   const [failure] = failures;
   if (failure !== undefined) throw failure.error;
-  const trials = new Map(plan.trials.map((trial) => [trial.id, trial]));
-  const evidenceOf = (id: string, events: readonly TraceEvent[]): TrialEvidence => {
-    const trial = trials.get(id);
-    if (trial === undefined) throw new Error(`the plan lacks the trial ${id}`);
-    return { calls: buildTrajectory(trial, taskOf(trial, plan), events).calls, events };
-  };
   return {
     ...result,
     ...withoutUndefined({ folder }),
     plan,
-    evidence: Object.fromEntries([...evidence].map(([id, events]) => [id, evidenceOf(id, events)])),
+    evidence: Object.fromEntries(
+      [...evidence].map(([id, events]) => [id, { calls: readTrace(events).calls, events }]),
+    ),
   };
 }
 

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { McpvalsError } from "../base/error.ts";
+import { withoutUndefined } from "../base/json.ts";
 import {
   contentPart,
   type RunRow,
@@ -260,7 +261,7 @@ class Runs implements AsyncDisposable {
     const { totals, reading } = await record.servers({ mostMs: maxServersMs });
     const { id, name, startedAt } = run;
     const servers = totals.rows(run, await this.#earlier(run));
-    return { run: { id, name, startedAt }, servers, ...(reading === undefined ? {} : { reading }) };
+    return withoutUndefined({ run: { id, name, startedAt }, servers, reading });
   }
 
   /** What the newest earlier run of each server says of it. */

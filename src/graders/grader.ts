@@ -32,7 +32,7 @@ export interface GraderProgram {
   /** Names of the variables that it gets besides those that every program needs. */
   readonly inheritEnv: readonly string[];
   /** Texts of files by their relative paths: they are in a folder that the variable `WAZA_WORKSPACE_DIR` names. */
-  readonly workspace?: ReadonlyMap<string, string>;
+  readonly workspace?: ReadonlyMap<string, string> | undefined;
   readonly timeoutMs: number;
 }
 

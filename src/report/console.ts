@@ -175,7 +175,7 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
   const groups = new Set(plan.tasks.map(groupName));
   const isImplied = groups.size === 1 && (groups.has("workflows") || groups.has("tasks"));
   const isCheck = plan.tasks.every(({ form }) => form === "check");
-  const isFolded = !isCheck && plan.trials.length > maxPassLines;
+  const isFolded = !isCheck && plan.trials.length > maxShownPasses;
   const headed = !isImplied && !isFolded && (plan.concurrency === 1 || groups.size === 1);
   const nameOf = (trial: Nameable, room = Infinity): string => {
     const which = variantName(trial, variety);
@@ -237,7 +237,7 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
 }
 
 /** In a run of more trials those that pass share a line with the others of their group. */
-const maxPassLines = 20;
+const maxShownPasses = 20;
 
 /** Lines of trials that did not pass, and one for those that did of each suite, or of each task with several attempts. */
 function foldPasses(
@@ -249,7 +249,7 @@ function foldPasses(
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const groupOf = ({ task }: Pick<Trial, "task">): string => {
     const { form = "task", suite } = tasks.get(task) ?? {};
-    const named = { task, form, ...(suite === undefined ? {} : { suite }), agent: null, attempt: 1 };
+    const named = { task, form, suite, agent: null, attempt: 1 };
     return hasSeveral ? fullTitle(named) : groupName(named);
   };
   const left = new Map<string, number>();

@@ -348,12 +348,12 @@ export class MeasurementCounter {
     return {
       ...reported,
       invalidCauses: Object.fromEntries(this.#causes),
-      definitions: {
+      definitions: withoutUndefined({
         tokens: tokensOf(all),
         unused: tokensOf(all.filter(({ isCalled }) => !isCalled)),
-        ...(reading === 0 ? {} : { perPassedTrial }),
+        perPassedTrial: reading === 0 ? undefined : perPassedTrial,
         tools: Object.fromEntries(byServer),
-      },
+      }),
     };
   }
 }

@@ -38,7 +38,8 @@ function describeVariant({ name, servers }: Variant): readonly [string, JsonObje
   const tables = Object.entries(servers).map(([task, table]) => [task, describeServers(table)] as const);
   const usual = tables[0]?.[1] ?? {};
   const others = tables.filter(([, table]) => !equalJson(table, usual));
-  return [name, { servers: usual, ...(others.length === 0 ? {} : { tasks: Object.fromEntries(others) }) }];
+  const tasks = others.length === 0 ? undefined : Object.fromEntries(others);
+  return [name, withoutUndefined({ servers: usual, tasks })];
 }
 
 function describeProgram({ command, args, env }: ServerProgramSpec): JsonObject {
@@ -61,13 +62,13 @@ function describeTarget(server: ServerSpec): JsonObject {
       const { url, program, headers, auth } = server;
       const names = Object.keys(headers).toSorted();
       const started = program === undefined ? {} : describeProgram(program);
-      return {
+      return withoutUndefined({
         transport,
         url,
         ...started,
         headers: names,
-        ...(auth === undefined ? {} : { auth: auth.kind }),
-      };
+        auth: auth?.kind,
+      });
     }
   }
 }

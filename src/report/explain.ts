@@ -4,6 +4,7 @@ import { errorCatalogue } from "../base/catalogue.ts";
 import { isJsonObject, type Json } from "../base/json.ts";
 import type { Check, EventOf, TraceEvent } from "../model/event.ts";
 import { firstAndLast, lastMessage } from "./evidence.ts";
+import { exitText } from "./render-trace.ts";
 import { isServerError } from "./trial-result.ts";
 import type { TrialResult } from "../model/result.ts";
 import { quoteBar } from "../base/visible-text.ts";
@@ -51,7 +52,7 @@ export function explainTrial(
   const evidence = readEvidence(events, trial);
   const lines: string[] = [];
   const note = (text: string, tone?: Tone): void => {
-    lines.push(...paintText({ text, ...(tone === undefined ? {} : { tone }) }, indent, page, 2));
+    lines.push(...paintText({ text, tone }, indent, page, 2));
   };
   if (error !== undefined) {
     lines.push(...explainError(error, indent, page));
@@ -112,7 +113,7 @@ function explainAgent(
   const rows = first.flatMap((act) => actRows(act, evidence));
   if (rest > 0) rows.push(moreRow(`… ${countOf(rest, "more call")}`));
   for (const act of [...cited, ...last]) rows.push(...actRows(act, evidence));
-  if (!isSaid) rows.push(row("said", clipLines(message.text, shownText), `event ${message.seq}`));
+  if (!isSaid) rows.push(row("said", clipLines(message.text, maxShownText), `event ${message.seq}`));
   return [
     ...paintText({ text: `the agent made ${describeCounts(counts)}` }, indent, page),
     ...paintRows(rows, indent + 2, page),
@@ -204,8 +205,7 @@ function valueText(value: Json): string {
 }
 
 function shortRow(label: string, text: string, note?: string, tone: Tone = "plain"): Row {
-  const pieces = [{ text: clipText(text, maxShownCall), tone }];
-  return { label, pieces, cut: true, ...(note === undefined ? {} : { note }) };
+  return { label, pieces: [{ text: clipText(text, maxShownCall), tone }], note, cut: true };
 }
 
 function serverFault(servers: readonly string[] = []): string {
@@ -221,14 +221,15 @@ function explainError(
   indent: number,
   page: Page,
 ): string[] {
-  const lines = clipLines(message, { lines: 12, characters: 2000 });
-  const label = detailLabel(code);
-  const shownDetail = clipLines(detail ?? "", { lines: 12, characters: 4000, keep: "tail" });
-  return [
-    ...headLines(code, "warn", lines, indent, page),
-    ...paintText({ text: clipText(hint ?? errorCatalogue[code].help, maxShownHint) }, indent, page, 2),
-    ...(detail === undefined ? [] : paintRows([row(label, shownDetail)], indent + 2, page)),
-  ];
+  const text = clipLines(message, { lines: 12, characters: 2000 });
+  const lines = headLines(code, "warn", text, indent, page);
+  const help = clipText(hint ?? errorCatalogue[code].help, maxShownHint);
+  lines.push(...paintText({ text: help }, indent, page, 2));
+  if (detail !== undefined) {
+    const shown = clipLines(detail, { lines: 12, characters: 4000, keep: "tail" });
+    lines.push(...paintRows([row(detailLabel(code), shown)], indent + 2, page));
+  }
+  return lines;
 }
 
 function detailLabel(code: SerializedError["code"]): string {
@@ -238,13 +239,11 @@ function detailLabel(code: SerializedError["code"]): string {
 
 function explainGrade(grade: Grade, evidence: Evidence, indent: number, page: Page): string[] {
   const { verdict, error } = grade;
-  const lines = clipLines(headlineOf(grade, evidence), { lines: 12, characters: 1000 });
-  const tone = verdict === "error" ? "warn" : "bad";
-  return [
-    ...headLines(gradeTitle(grade), tone, lines, indent, page),
-    ...(error === undefined ? [] : explainError(error, indent + 2, page)),
-    ...paintRows(evidenceRows(grade, evidence), indent + 2, page),
-  ];
+  const text = clipLines(headlineOf(grade, evidence), { lines: 12, characters: 1000 });
+  const lines = headLines(gradeTitle(grade), verdict === "error" ? "warn" : "bad", text, indent, page);
+  if (error !== undefined) lines.push(...explainError(error, indent + 2, page));
+  lines.push(...paintRows(evidenceRows(grade, evidence), indent + 2, page));
+  return lines;
 }
 
 /** A text after its head; further lines of it are quoted, so that they cannot be taken for lines of the report. */
@@ -263,12 +262,12 @@ function headLines(
 
 function row(label: string, text: string | readonly string[], note?: string): Row {
   const lines = typeof text === "string" ? [text] : text;
-  return { label, pieces: lines.map((line) => ({ text: line })), ...(note === undefined ? {} : { note }) };
+  return { label, pieces: lines.map((line) => ({ text: line })), note };
 }
 
 const maxShownEvents = 8;
 const maxShownData = 300;
-const shownText: ClipLimits = { lines: 8, characters: 800 };
+const maxShownText: ClipLimits = { lines: 8, characters: 800 };
 
 /** What is known of the events that a trial's grades cite. */
 export interface Evidence {
@@ -318,13 +317,15 @@ export function evidenceRows(grade: Grade, evidence: Evidence): Row[] {
   const all = [...new Set(grade.evidence)].flatMap((seq) => evidence.events.get(seq) ?? []);
   const below = all.filter(({ seq }) => evidence.listed.seqs.has(seq)).map(({ seq }) => String(seq));
   const cited = all.filter(({ seq }) => !evidence.listed.seqs.has(seq));
+  const rows: Row[] = [];
+  if (below.length > 0) {
+    const text = `event${below.length === 1 ? "" : "s"} ${clipText(below.join(", "), 80)} below`;
+    rows.push({ label: "cited", pieces: [{ text, tone: "dim" }] });
+  }
+  for (const event of cited.slice(0, maxShownEvents)) rows.push(...eventRows(event, grade, evidence));
   const rest = cited.length - maxShownEvents;
-  const numbers = `event${below.length === 1 ? "" : "s"} ${clipText(below.join(", "), 80)} below`;
-  return [
-    ...(below.length === 0 ? [] : [{ label: "cited", pieces: [{ text: numbers, tone: "dim" as const }] }]),
-    ...cited.slice(0, maxShownEvents).flatMap((event) => eventRows(event, grade, evidence)),
-    ...(rest > 0 ? [moreRow(`… and ${countOf(rest, "more event")}`)] : []),
-  ];
+  if (rest > 0) rows.push(moreRow(`… and ${countOf(rest, "more event")}`));
+  return rows;
 }
 
 function moreRow(text: string): Row {
@@ -341,7 +342,7 @@ function eventRows(event: TraceEvent, grade: Grade, evidence: Evidence): readonl
   const { seq } = event;
   const note = `event ${seq}`;
   const show = (label: string, text: string): readonly Row[] =>
-    once(note, evidence, [row(label, clipLines(text, shownText), note)]);
+    once(note, evidence, [row(label, clipLines(text, maxShownText), note)]);
   switch (event.type) {
     case "step.finished":
       return stepEvidence(event, grade, evidence);
@@ -358,23 +359,19 @@ function eventRows(event: TraceEvent, grade: Grade, evidence: Evidence): readonl
     case "agent.message":
       return show("said", event.text);
     case "server.stderr":
-      return once(note, evidence, [row("stderr", clipLines(event.text, { ...shownText, keep: "tail" }))]);
+      return once(note, evidence, [row("stderr", clipLines(event.text, { ...maxShownText, keep: "tail" }))]);
     case "server.invalid_output":
       return show("stdout", event.text);
     case "server.lost": {
       const { code, hint, detail = "" } = event.error;
       // The grade says how the server was lost, with the end of the detail.
-      const isSaid = grade.reason.includes(detail.trim());
-      return once(note, evidence, [
-        ...(isSaid ? [] : [row(detailLabel(code), clipLines(detail, { ...shownText, keep: "tail" }), note)]),
-        row("hint", clipText(hint ?? errorCatalogue[code].help, maxShownHint)),
-      ]);
+      const rows = [row("hint", clipText(hint ?? errorCatalogue[code].help, maxShownHint))];
+      if (!grade.reason.includes(detail.trim()))
+        rows.unshift(row(detailLabel(code), clipLines(detail, { ...maxShownText, keep: "tail" }), note));
+      return once(note, evidence, rows);
     }
     case "server.exited":
-      return show(
-        "exited",
-        `${event.server} ${event.signal === null ? `with code ${event.exitCode}` : `on ${event.signal}`}`,
-      );
+      return show("exited", `${event.server} ${exitText(event)}`);
     case "http.response":
       return show("http", `${event.method} answered ${event.status}`);
     default:
@@ -386,16 +383,11 @@ function stepEvidence(event: EventOf<"step.finished">, grade: Grade, evidence: E
   const note = `event ${event.seq}`;
   const run = evidence.steps.find(({ last }) => last.finished === event);
   if (run !== undefined) return once(note, evidence, stepRows(run, headlineOf(grade, evidence), evidence));
+  const rows = failedChecks(event, evidence).flatMap((check) => checkRows(check, grade.reason));
   const { error } = event;
-  return [
-    ...once(note, evidence, [
-      ...failedChecks(event, evidence).flatMap((check) => checkRows(check, grade.reason)),
-      ...(error === undefined
-        ? []
-        : [row("error", clipLines(`${error.code}: ${error.message}`, shownText), note)]),
-    ]),
-    ...callsOfStep(event.step, evidence),
-  ];
+  if (error !== undefined)
+    rows.push(row("error", clipLines(`${error.code}: ${error.message}`, maxShownText), note));
+  return [...once(note, evidence, rows), ...callsOfStep(event.step, evidence)];
 }
 
 /** The checks of a step that did not hold. Their texts are shown with them and not with the calls of the step. */
@@ -417,17 +409,16 @@ function callRows(call: ToolCall, withAnswer: boolean, evidence: Evidence): read
   const isShown = result !== undefined && evidence.shown.has(`text ${answerText("tool", result)}`);
   const note = `event ${seq}${latencyMs === undefined ? "" : `, ${formatDuration(latencyMs)}`}`;
   const request = row("call", `${clipText(tool, 100)} ${clipText(JSON.stringify(args), maxShownData)}`, note);
-  return [
-    ...once(`event ${seq}`, evidence, [request]),
-    ...(withAnswer && !isShown ? once(`answer ${seq}`, evidence, answerRows("tool", call)) : []),
-  ];
+  const asked = once(`event ${seq}`, evidence, [request]);
+  if (!withAnswer || isShown) return asked;
+  return [...asked, ...once(`answer ${seq}`, evidence, answerRows("tool", call))];
 }
 
 /** What came of a request; structured content where it does not say the same as the text. */
 export function answerRows(
   type: AgentAct["type"],
   { result, error, httpStatus }: Outcome & Pick<ToolCall, "httpStatus">,
-  limits: ClipLimits = shownText,
+  limits: ClipLimits = maxShownText,
 ): readonly Row[] {
   const http = httpStatus === undefined || httpStatus < 300 ? "" : `HTTP ${httpStatus}: `;
   if (result === undefined) return [row("error", clipLines(`${http}${error?.message ?? ""}`, limits))];
@@ -562,36 +553,31 @@ function stepRows(run: StepRun, said: string, evidence: Evidence): Row[] {
   const { started, finished, messages } = run.last;
   const broken = brokenInside(run.last);
   const isChoice = broken.length > 0 && started.stepType === "anyOf";
-  const head = headRow(run, evidence, isChoice ? ": no alternative holds" : "");
+  const rows: Row[] = [];
+  if (broken.length === 0 || isChoice || started.attempt > 1)
+    rows.push(headRow(run, evidence, isChoice ? ": no alternative holds" : ""));
   if (broken.length > 0) {
+    for (const child of broken.slice(0, maxShownInner)) rows.push(...stepRows(child, said, evidence));
     const rest = broken.length - maxShownInner;
-    return [
-      ...(isChoice || started.attempt > 1 ? [head] : []),
-      ...broken.slice(0, maxShownInner).flatMap((child) => stepRows(child, said, evidence)),
-      ...(rest > 0 ? [moreRow(`… and ${countOf(rest, "more step")} inside it`)] : []),
-    ];
+    if (rest > 0) rows.push(moreRow(`… and ${countOf(rest, "more step")} inside it`));
+    return rows;
+  }
+  const input = describeInput(started.stepType, started.input);
+  // A call is shown with its answer.
+  if (input !== "" && messages.length === 0) rows.push(row("input", clipText(input, maxShownData)));
+  for (const check of failedChecks(finished, evidence)) {
+    const told = `${check.name}: ${check.message}`;
+    if (!said.includes(told))
+      rows.push(row("check", clipLines(told, { lines: 16, characters: maxShownError })));
+    // That it did not succeed, though it should, is not news.
+    const isJudged = judging.includes(started.stepType) && check.expected === true && check.actual === false;
+    if (!isJudged) rows.push(...(programRows(check) ?? checkRows(check, told)));
   }
   const error = finished?.error;
-  const input = describeInput(started.stepType, started.input);
-  return [
-    head,
-    // A call is shown with its answer.
-    ...(input === "" || messages.length > 0 ? [] : [row("input", clipText(input, maxShownData))]),
-    ...failedChecks(finished, evidence).flatMap((check) => {
-      const told = `${check.name}: ${check.message}`;
-      const named = said.includes(told)
-        ? []
-        : [row("check", clipLines(told, { lines: 16, characters: maxShownError }))];
-      // That it did not succeed, though it should, is not news.
-      const isJudged =
-        judging.includes(started.stepType) && check.expected === true && check.actual === false;
-      return isJudged ? named : [...named, ...(programRows(check) ?? checkRows(check, told))];
-    }),
-    ...(error === undefined || said.includes(error.message)
-      ? []
-      : [row("error", clipText(`${error.code}: ${error.message}`, maxShownError))]),
-    ...callsOfStep(run.step, evidence),
-  ];
+  if (error !== undefined && !said.includes(error.message))
+    rows.push(row("error", clipText(`${error.code}: ${error.message}`, maxShownError)));
+  rows.push(...callsOfStep(run.step, evidence));
+  return rows;
 }
 
 /** How many checks did not hold, or had no chance to, in the innermost steps. */

@@ -20,7 +20,7 @@ const fewestShared = 3;
 const maxShownGroups = 40;
 const maxShownNames = 12;
 const maxShownMessages = 3;
-const messageCharacters = 400;
+const maxShownMessage = 400;
 
 /** The findings for people: errors first, then by what they are about. A finding of many places is shown once. */
 export function findingLines(findings: readonly RunFinding[], naming: boolean, page: Page): string[] {
@@ -100,13 +100,11 @@ function ruleLines(
     ...(isShort ? [] : [`    ${style.dim(reference)}`]),
     ...messages.slice(0, maxShownMessages).flatMap(([message, same]) => {
       const names = namesText(same.map(nameOf));
-      const text = `${names === "" ? "" : `${names}: `}${clipText(message, messageCharacters)}`;
+      const text = `${names === "" ? "" : `${names}: `}${clipText(message, maxShownMessage)}`;
       return paintText({ text }, 4, page, 2);
     }),
     ...(rest.length === 0 ? [] : paintText({ text: othersText(rest.map(nameOf)) }, 4, page, 2)),
-    ...(severity === "info"
-      ? []
-      : paintText({ text: clipText(fix, messageCharacters), tone: "dim" }, 4, page)),
+    ...(severity === "info" ? [] : paintText({ text: clipText(fix, maxShownMessage), tone: "dim" }, 4, page)),
   ];
 }
 

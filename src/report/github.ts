@@ -29,7 +29,7 @@ import {
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
 const maxShownAnnotations = 50;
-const messageCharacters = 600;
+const maxShownMessage = 600;
 
 /**
  * Writes workflow commands of GitHub Actions at the end: an annotation for each error and warning of a check, and for each task (of each
@@ -110,7 +110,7 @@ function reasonOf(trial: TrialResult, events: readonly TraceEvent[]): string {
   const reason = trialReason(trial);
   const did = agentSummary(trial, events);
   // What the agent did must not be what is cut off.
-  return did === "" ? reason : `${clipText(reason, messageCharacters / 2)} · ${did}`;
+  return did === "" ? reason : `${clipText(reason, maxShownMessage / 2)} · ${did}`;
 }
 
 /** One workflow command, on a line of its own. */
@@ -129,5 +129,5 @@ function annotation(
 
 /** A percent sign begins an escape sequence of workflow commands. */
 function escaped(text: string): string {
-  return clipText(text, messageCharacters).replaceAll("%", "%25");
+  return clipText(text, maxShownMessage).replaceAll("%", "%25");
 }

@@ -1,4 +1,5 @@
 import { alikeFindings } from "../model/alike-findings.ts";
+import { withoutUndefined } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
 import { type Gate, summarize } from "./trial-result.ts";
@@ -25,7 +26,7 @@ import {
   verdictReason,
 } from "./text.ts";
 
-const messageCharacters = 1000;
+const maxShownMessage = 1000;
 const page: Page = { style: createStyle(false), width: Infinity };
 
 /**
@@ -119,19 +120,16 @@ function suiteStart(
     time: seconds(trials.reduce((sum, trial) => sum + trial.durationMs, 0)),
     timestamp: startedAt,
   };
-  const mocked = describeMocks(trials);
-  const used = describeCoverage(coverage);
-  const { byToolResult } = summarize(trials);
-  const properties = {
+  const properties = withoutUndefined({
     "mcpvals.version": environment.mcpvals,
     "mcpvals.run": id,
-    ...(gradedFrom === undefined ? {} : { "mcpvals.gradedFrom": gradedFrom.id }),
+    "mcpvals.gradedFrom": gradedFrom?.id,
     "mcpvals.verdict": verdict,
     "mcpvals.agents": agentsIn(trials, environment.agents).map(describeAgent).join(", ") || "none",
-    ...(mocked === "" ? {} : { "mcpvals.mocks": mocked }),
-    ...(byToolResult === undefined ? {} : { "mcpvals.byToolResult": byToolResult }),
-    ...(used === "" ? {} : { "mcpvals.coverage": used }),
-  };
+    "mcpvals.mocks": describeMocks(trials) || undefined,
+    "mcpvals.byToolResult": summarize(trials).byToolResult,
+    "mcpvals.coverage": describeCoverage(coverage) || undefined,
+  });
   const lines = Object.entries(properties).map(
     ([name, value]) => `      <property${xmlAttributes({ name, value })}/>\n`,
   );
@@ -173,8 +171,8 @@ function defects({ id, grades }: TrialResult): string {
   return alikeFindings(errors)
     .map((group) => {
       const [finding] = group;
-      const message = clipText(`${finding.title}: ${finding.message}`, messageCharacters);
-      const text = clipText(`${placesText(group)}: ${finding.fix}`, messageCharacters);
+      const message = clipText(`${finding.title}: ${finding.message}`, maxShownMessage);
+      const text = clipText(`${placesText(group)}: ${finding.fix}`, maxShownMessage);
       return `      <failure${xmlAttributes({ type: finding.code, message })}>${xmlText(text)}</failure>\n`;
     })
     .join("");

@@ -39,7 +39,7 @@ import {
 
 const maxShownFindings = 200;
 const maxShownTrials = 40;
-const messageCharacters = 400;
+const maxShownMessage = 400;
 const page: Page = { style: createStyle(false), width: Infinity };
 
 /** Writes Markdown at the end, for pull requests and pages: the verdict, findings, and what failed, with its evidence. */
@@ -241,5 +241,5 @@ function remarkSections(trials: readonly TrialResult[]): (readonly string[])[] {
 
 /** Text that Markdown shows as it is, in one line. */
 function plain(text: string): string {
-  return clipText(text, messageCharacters).replaceAll(/[\\`*_<>|[\]#~&]/gu, (character) => `\\${character}`);
+  return clipText(text, maxShownMessage).replaceAll(/[\\`*_<>|[\]#~&]/gu, (character) => `\\${character}`);
 }

@@ -4,7 +4,7 @@ import type { EventOf, TraceEvent } from "../model/event.ts";
 import { stepPaths } from "../trace/step-path.ts";
 import { describeInput } from "../model/step.ts";
 
-const shownText = 400;
+const maxShownText = 400;
 
 /**
  * One line an event: its number, the milliseconds since the trial began, and what happened. Long texts are cut, and what
@@ -80,6 +80,14 @@ function describe(event: TraceEvent, pathOf: (step: string) => string): string {
   }
 }
 
+/** How a program ended: `with code 1`, `on SIGKILL`. */
+export function exitText({
+  exitCode,
+  signal,
+}: Pick<EventOf<"server.exited">, "exitCode" | "signal">): string {
+  return exitCode === null ? `on ${signal ?? "a signal"}` : `with code ${exitCode}`;
+}
+
 function withDetails(what: string, details: string): string {
   return details === "" ? what : `${what}: ${details}`;
 }
@@ -122,7 +130,7 @@ function roundOff(value: number): string {
 }
 
 function shorten(text: string): string {
-  if (text.length <= shownText) return text;
-  const shown = text.slice(0, shownText);
+  if (text.length <= maxShownText) return text;
+  const shown = text.slice(0, maxShownText);
   return `${shown.isWellFormed() ? shown : shown.slice(0, -1)}…`;
 }

@@ -10,7 +10,7 @@ import { visibleJson } from "../base/visible-text.ts";
 import { placesText } from "./findings.ts";
 import { clipText, fullTitle, gateText, trialReason, warningRemarks } from "./text.ts";
 
-const messageCharacters = 1000;
+const maxShownMessage = 1000;
 const levels: Readonly<Record<Severity, string>> = { error: "error", warning: "warning", info: "note" };
 
 /**
@@ -128,9 +128,9 @@ function findingResult(
     ruleId: code,
     level: levels[severity],
     message: {
-      text: `${title}: ${clipText(message, messageCharacters)} (${clipText(placesText(findings, true), messageCharacters)}). ${clipText(fix, messageCharacters)}`,
+      text: `${title}: ${clipText(message, maxShownMessage)} (${clipText(placesText(findings, true), maxShownMessage)}). ${clipText(fix, maxShownMessage)}`,
     },
-    locations: [location(task, name, others.slice(0, maxNames))],
+    locations: [location(task, name, others.slice(0, maxShownPlaces))],
     partialFingerprints: {
       "mcpvals/v1": JSON.stringify([code, ...subjectOf(first), place.parameter ?? "", place.pointer ?? ""]),
     },
@@ -138,7 +138,7 @@ function findingResult(
 }
 
 /** Further places of a result: who wants all has the JSON report. */
-const maxNames = 100;
+const maxShownPlaces = 100;
 
 /** The server, and the tool, resource or prompt. */
 function subjectOf({ server, place: { tool, resource, prompt } }: RunFinding): readonly string[] {
@@ -165,7 +165,7 @@ function trialWarning(
   tasks: ReadonlyMap<string, Task>,
 ): JsonObject {
   const title = first === undefined ? "" : clipText(fullTitle(first), 200);
-  const message = clipText(text, messageCharacters);
+  const message = clipText(text, maxShownMessage);
   return {
     ruleId: warningRule.id,
     level: "warning",
@@ -208,7 +208,7 @@ function location(
   others: readonly (readonly string[])[] = [],
 ): JsonObject {
   const { file, line = 1 } = task?.location ?? {};
-  const uri = encodeURI(clipText(file ?? names[0] ?? "mcpvals", messageCharacters)).replaceAll("\\", "/");
+  const uri = encodeURI(clipText(file ?? names[0] ?? "mcpvals", maxShownMessage)).replaceAll("\\", "/");
   return {
     physicalLocation: { artifactLocation: { uri }, region: { startLine: line } },
     logicalLocations: [names, ...others].map((each) => ({ fullyQualifiedName: each.join("/") })),

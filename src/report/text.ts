@@ -20,7 +20,7 @@ import type { Grade, Usage } from "../model/grade.ts";
 /** A line of text that is safe to print, and what it means. */
 export interface Piece {
   readonly text: string;
-  readonly tone?: Tone;
+  readonly tone?: Tone | undefined;
   /** How many characters at the start are painted in `leadTone` instead. */
   readonly lead?: number;
   readonly leadTone?: Tone;
@@ -31,7 +31,7 @@ export interface Row {
   readonly label: string;
   readonly pieces: readonly Piece[];
   /** A remark behind the last line, such as an event's number. */
-  readonly note?: string;
+  readonly note?: string | undefined;
   /** Whether it stays on one line, cut where it does not fit. */
   readonly cut?: boolean;
 }
@@ -129,7 +129,7 @@ export function createStyle(colors: boolean): Style {
   };
 }
 
-const errorCharacters = 300;
+const maxShownErrorLine = 300;
 
 /** How much of a text to show. */
 export interface ClipLimits {
@@ -167,7 +167,7 @@ export function clipText(text: string, characters: number): string {
 /** The first line that names an error, such as Node's `Error: Cannot find module …`. */
 function errorLine(text: string): string | undefined {
   // Shortened first: the pattern is slow on very long lines.
-  const lines = text.split("\n").map((line) => line.slice(0, errorCharacters));
+  const lines = text.split("\n").map((line) => line.slice(0, maxShownErrorLine));
   const found = lines.find((line) => /^\s*(\w*Error|error|fatal|panic)\b.*:/i.test(line));
   return found === undefined ? undefined : visibleText(found.trimEnd().replaceAll("\t", "  "));
 }
@@ -221,7 +221,7 @@ export function partialScore({ agent, verdict, score }: TrialResult): string {
 
 /** What a name is read from; a planned trial and its result both have it. */
 export type Nameable = Pick<TrialResult, "task" | "agent" | "attempt" | "form"> & {
-  readonly suite?: string;
+  readonly suite?: string | undefined;
   /** The tool of a tool test. */
   readonly tool?: string | undefined;
   readonly variant?: string | undefined;
@@ -431,14 +431,14 @@ export function describeMocks(trials: readonly TrialResult[]): string {
   return `${names.map(visibleText).join(", ")}${some}`;
 }
 
-const reasonCharacters = 1000;
+const maxShownReason = 1000;
 
 /** Why a trial did not pass, in one line: its error, or what its graders say. */
 export function trialReason({ verdict, error, grades }: TrialResult): string {
-  if (error !== undefined) return clipText(error.message, reasonCharacters);
+  if (error !== undefined) return clipText(error.message, maxShownReason);
   const reported = grades.filter((grade) => grade.verdict === verdict && grade.required !== false);
   if (reported.length === 0) return verdict === "skip" ? "not run" : verdict;
-  return clipText(reported.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), reasonCharacters);
+  return clipText(reported.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), maxShownReason);
 }
 
 /** A measured value with two or three digits. */

@@ -1,6 +1,6 @@
 import { alikeFindings } from "../model/alike-findings.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
-import { asObject, exact, withoutUndefined } from "../base/json.ts";
+import { asObject, withoutUndefined } from "../base/json.ts";
 import { type Task, testedTool } from "../model/task.ts";
 import type { Thresholds } from "../model/eval.ts";
 import { judgesOf } from "../graders/judge/calibration.ts";
@@ -199,12 +199,12 @@ export function summarize(trials: readonly TrialResult[]): RunSummary {
   for (const trial of trials) counts[trial.verdict] += 1;
   const serverErrors = trials.filter(isServerError).length;
   const byToolResult = trials.filter((trial) => trial.byToolResult === true).length;
-  return {
+  return withoutUndefined({
     total: trials.length,
     ...counts,
-    ...(byToolResult === 0 ? {} : { byToolResult }),
-    ...(serverErrors === 0 ? {} : { serverErrors }),
-  };
+    byToolResult: byToolResult || undefined,
+    serverErrors: serverErrors || undefined,
+  });
 }
 
 function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean {
@@ -274,19 +274,19 @@ export class RunTally {
     { interrupted }: Pick<VerdictRules, "interrupted">,
   ): RunResult {
     const totals = this.totals();
-    return {
-      schema: "mcpvals.result/1",
+    return withoutUndefined({
+      schema: "mcpvals.result/1" as const,
       id,
       name: plan.name,
-      ...conclude(trials, plan, { interrupted, environment, ...exact({ coverage: totals.coverage }) }),
+      ...conclude(trials, plan, { interrupted, environment, ...totals }),
       startedAt,
       durationMs,
-      ...(gradedFrom === undefined ? {} : { gradedFrom }),
+      gradedFrom,
       summary: withoutUndefined({ ...summarize(trials), warnings: countWarnings(trials) || undefined }),
       trials,
       ...totals,
       environment,
-    };
+    });
   }
 
   /** What the trials that were added say together. */
@@ -307,13 +307,12 @@ export function conclude(
   { maxWarnings, thresholds }: Plan,
   ended: Omit<VerdictRules, "maxWarnings" | "thresholds">,
 ): Pick<RunResult, "verdict" | "maxWarnings" | "gates" | "judges"> {
-  const judges = judgesOf(trials, ended.environment?.calibrations);
-  return {
+  return withoutUndefined({
     verdict: runVerdict(trials, { ...ended, maxWarnings, thresholds }),
-    ...exact({ maxWarnings }),
-    ...(thresholds === undefined ? {} : { gates: gatesOf(trials, thresholds, ended) }),
-    ...(judges === undefined ? {} : { judges }),
-  };
+    maxWarnings,
+    gates: thresholds && gatesOf(trials, thresholds, ended),
+    judges: judgesOf(trials, ended.environment?.calibrations),
+  });
 }
 
 /**

@@ -54,11 +54,11 @@ export function warningsOf(trajectory: Trajectory): string[] {
 }
 
 /** Most warnings of one kind. */
-const most = 10;
+const maxShownWarnings = 10;
 
 function firstOf(warnings: readonly string[], tellRest: (count: number) => string): readonly string[] {
-  const rest = warnings.length - most;
-  return rest > 0 ? [...warnings.slice(0, most), tellRest(rest)] : warnings;
+  const rest = warnings.length - maxShownWarnings;
+  return rest > 0 ? [...warnings.slice(0, maxShownWarnings), tellRest(rest)] : warnings;
 }
 
 function unique(warnings: readonly string[]): string[] {
@@ -84,7 +84,7 @@ function counted(names: readonly string[], say: (names: string) => string): stri
   ];
 }
 
-const shownText = 80;
+const maxShownText = 80;
 
 /** Output on stdout that is not MCP, answers to requests that were not sent, malformed messages, HTTP statuses without an answer. */
 function messageWarnings({ events, unasked }: Trajectory): string[] {
@@ -102,12 +102,12 @@ function messageWarnings({ events, unasked }: Trajectory): string[] {
   return [
     ...perServer(eventsOf(events, "server.invalid_output"), (server, count, { text }) => {
       const what = count === 1 ? "a line on stdout that is" : `${count} lines on stdout that are`;
-      return `server "${server}" wrote ${what} not MCP, first ${JSON.stringify(text.slice(0, shownText))}; logs belong on stderr, other clients may break on them`;
+      return `server "${server}" wrote ${what} not MCP, first ${JSON.stringify(text.slice(0, maxShownText))}; logs belong on stderr, other clients may break on them`;
     }),
     ...perServer(unasked, (server, count, { message: { id, error } }) => {
       const said = isJsonObject(error) && typeof error["message"] === "string" ? `: ${error["message"]}` : "";
       const [what, first] = count === 1 ? ["an answer", ""] : [`${count} answers`, "first "];
-      return `server "${server}" gave ${what} that no request was waiting for, ${first}with ${`id ${JSON.stringify(id)}${said}`.slice(0, shownText)}`;
+      return `server "${server}" gave ${what} that no request was waiting for, ${first}with ${`id ${JSON.stringify(id)}${said}`.slice(0, maxShownText)}`;
     }),
     ...perServer(malformed, (server, count, first) => {
       const what = count === 1 ? "a malformed message" : `${count} malformed messages, first`;
@@ -447,7 +447,7 @@ function unknownArguments({ task, calls }: Trajectory): string[] {
       .filter((name) => !mayTake(offered, name))
       .map((name) => `the tool "${tool}" has no argument ${JSON.stringify(name)} and was called with it`);
   });
-  return unique(unknown).slice(0, most);
+  return unique(unknown).slice(0, maxShownWarnings);
 }
 
 /** Whether a tool may have an argument with this path, as far as its schema says. */
@@ -468,7 +468,7 @@ function mayTake({ definition = {} }: OfferedTool, path: string): boolean {
 }
 
 function shown(text: string): string {
-  return JSON.stringify(shortened(text, shownText));
+  return JSON.stringify(shortened(text, maxShownText));
 }
 
 function displayState(state: string | ExpectedState): string {
@@ -537,7 +537,7 @@ function echoedSteps({ task, turns, steps, pathOf }: Trajectory): string[] {
       ];
     });
   });
-  return unique(found).slice(0, most);
+  return unique(found).slice(0, maxShownWarnings);
 }
 
 function looksAtAgent(step: Step): boolean {

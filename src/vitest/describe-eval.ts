@@ -46,7 +46,7 @@ export function describeEval(
     for (const trial of trials) {
       const { form = "task", suite, verify = [] } = tasks.get(trial.task) ?? {};
       const tool = testedTool({ form, verify });
-      const named = { ...trial, form, tool, ...(suite === undefined ? {} : { suite }) };
+      const named = { ...trial, form, tool, suite };
       const name = [fullTitle(named), variantName(trial, variety)].filter((part) => part !== "").join(" · ");
       // A trial has its own limits.
       test(name, { timeout: 0 }, async (context) => {

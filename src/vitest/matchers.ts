@@ -148,7 +148,7 @@ function shown(wanted: string | RegExp): string {
 }
 
 const page = { style: createStyle(false), width: Infinity };
-const shownText = { lines: 20, characters: 2000 };
+const maxShownText = { lines: 20, characters: 2000 };
 
 function answerLines({ request, result, error, latencyMs }: Answer): string[] {
   const sent = { text: clipText(describeRequest(request), 500) };
@@ -156,7 +156,7 @@ function answerLines({ request, result, error, latencyMs }: Answer): string[] {
   return paintRows(
     [
       { label: "sent", pieces: [sent], note: formatDuration(latencyMs) },
-      ...answerRows(request.kind, outcome, shownText),
+      ...answerRows(request.kind, outcome, maxShownText),
     ],
     0,
     page,

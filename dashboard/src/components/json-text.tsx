@@ -3,7 +3,7 @@ import { shortened } from "../../../src/base/visible-text.ts";
 import { type Folded, foldedBase64, displayPart, type TextProps } from "./folded-text.tsx";
 
 /** In characters: of longer texts the rest is left out. */
-const maxTextLength = 200_000;
+const maxShownText = 200_000;
 /** Longer texts are not coloured. */
 const maxColoured = 20_000;
 
@@ -13,7 +13,7 @@ const token = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(?:true|false|null)\b|-?\b\d+(?:\.\d
 /** JSON text in colours, in which long base64 is folded. It need not be whole. */
 export const JsonText = memo(({ text, isCut = false }: TextProps): ReactElement => {
   const { text: whole, folds } = foldedBase64(text, isCut);
-  const folded = { text: shortened(whole, maxTextLength), folds };
+  const folded = { text: shortened(whole, maxShownText), folds };
   return <code className="break-words whitespace-pre-wrap">{coloured(folded)}</code>;
 });
 JsonText.displayName = "JsonText";

@@ -3,7 +3,7 @@ import type { ReactElement } from "react";
 import { shortened, visibleOnPage } from "../../../src/base/visible-text.ts";
 
 /** In characters: of longer texts the rest is left out. */
-const maxTextLength = 200_000;
+const maxShownText = 200_000;
 
 interface Line {
   readonly sign: " " | "-" | "+";
@@ -26,7 +26,7 @@ export function LineDiff({
 }): ReactElement {
   return (
     <pre className="break-words whitespace-pre-wrap">
-      {linesOf(shortened(before, maxTextLength), shortened(after, maxTextLength)).map(
+      {linesOf(shortened(before, maxShownText), shortened(after, maxShownText)).map(
         ({ sign, text }, index) => (
           // oxlint-disable-next-line react/no-array-index-key
           <div key={index} className={looks[sign].style}>

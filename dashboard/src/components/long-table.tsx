@@ -3,7 +3,7 @@ import { type ReactElement, type ReactNode, type RefObject, useEffect, useRef, u
 import { type Shortcut, useShortcuts } from "../shortcuts.tsx";
 
 /** Tables of more rows draw only those that are in view. */
-const maxDrawn = 100;
+const maxShownRows = 100;
 const rowHeight = 34;
 
 /** The rows of a table: a table row at a position, and which it is for those who do not see it. */
@@ -35,7 +35,7 @@ export function LongTable<Row>({
   readonly className?: string;
 }): ReactElement {
   const scroller = useRef<HTMLDivElement>(null);
-  const isLong = rows.length > maxDrawn;
+  const isLong = rows.length > maxShownRows;
   // oxlint-disable-next-line react/incompatible-library
   const virtualizer = useVirtualizer({
     count: rows.length,

@@ -2,15 +2,15 @@ import { type ReactElement, useState } from "react";
 import { shortened, visibleOnPage } from "../../../src/base/visible-text.ts";
 
 /** In characters: what a page shows of a name, a message or a description, and of a title. */
-const maxTextLength = 10_000;
-const maxTitleLength = 1000;
+const maxShownText = 10_000;
+const maxShownTitle = 1000;
 
 /** Text of a server, a model or a task: characters that hide or turn text are written out, and it does not turn what stands beside it. */
 export function PlainText({
   text,
   className,
   hasTitle = false,
-  most = maxTextLength,
+  most = maxShownText,
 }: {
   readonly text: string;
   readonly className?: string;
@@ -21,7 +21,7 @@ export function PlainText({
 }): ReactElement {
   const visible = visibleOnPage(shortened(text, most));
   return (
-    <bdi className={className} title={hasTitle ? shortened(visible, maxTitleLength) : undefined}>
+    <bdi className={className} title={hasTitle ? shortened(visible, maxShownTitle) : undefined}>
       {visible}
     </bdi>
   );
@@ -45,7 +45,7 @@ export function ShortenedText({
       <PlainText
         text={text}
         {...(className === undefined ? {} : { className })}
-        most={isWhole ? maxTextLength : shortText}
+        most={isWhole ? maxShownText : shortText}
       />
       {isLong && (
         <>

@@ -339,7 +339,7 @@ function toneOfDifference(difference: number | undefined, better: "more" | "less
 }
 
 /** More attempts of a task are not shown in the table. */
-const maxAttempts = 10;
+const maxShownAttempts = 10;
 
 function TaskTable({
   a,
@@ -363,7 +363,7 @@ function taskColumns(
     ...tasks.flatMap(({ before, after }) => [before?.trials.length ?? 0, after?.trials.length ?? 0]),
   );
   // An attempt is 1.5 rem wide, with a gap; "not in this run" needs seven.
-  const width = Math.max(8, Math.min(attempts, maxAttempts + 1) * 1.75 + 1);
+  const width = Math.max(8, Math.min(attempts, maxShownAttempts + 1) * 1.75 + 1);
   const hasTokens = tasks.some(({ before, after }) => (before ?? after)?.tokens !== undefined);
   return [
     {
@@ -403,10 +403,10 @@ function Side({
   readonly side: ComparedTask<TrialRow>["before"];
 }): ReactElement {
   if (side === undefined) return <span className="text-muted text-xs">not in this run</span>;
-  const rest = side.trials.length - maxAttempts;
+  const rest = side.trials.length - maxShownAttempts;
   return (
     <div className="flex items-center gap-1">
-      <Attempts run={run} trials={side.trials.slice(0, maxAttempts)} />
+      <Attempts run={run} trials={side.trials.slice(0, maxShownAttempts)} />
       {rest > 0 && <span className="text-muted text-xs">+{formatNumber(rest)}</span>}
     </div>
   );

@@ -36,7 +36,7 @@ export function Trend({
               (<PlainText text={selection} />)
             </>
           )}{" "}
-          over {points.length === maxPoints ? "the newest " : ""}
+          over {points.length === maxShownPoints ? "the newest " : ""}
           {points.length} runs, with 95% intervals
         </span>
       }
@@ -84,7 +84,7 @@ export function Trend({
 }
 
 /** More points than this cannot be told apart. */
-const maxPoints = 200;
+const maxShownPoints = 200;
 
 function trendOf(
   runs: readonly RunRow[],
@@ -101,7 +101,7 @@ function trendOf(
     const points = selections.get(key) ?? [];
     // Month, day and time: runs of one minute are told apart.
     const label = formatDate(startedAt, "seconds").slice(-14);
-    if (points.length < maxPoints) points.push({ ...rate, run, label });
+    if (points.length < maxShownPoints) points.push({ ...rate, run, label });
     selections.set(key, points);
   }
   const points = [...selections.values()].find(({ length }) => length > 1) ?? [];

@@ -144,21 +144,21 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
               : <ShortenedText text={lastOutput.text.text} />
             </li>
           )}
-          {problems.slice(0, maxReasons).map(({ grader, reason, evidence }, index) => (
+          {problems.slice(0, maxShownReasons).map(({ grader, reason, evidence }, index) => (
             // oxlint-disable-next-line react/no-array-index-key
             <li key={index} className="break-words">
               <PlainText text={`${grader}:`} className="font-semibold" /> <ShortenedText text={reason} />{" "}
               <Evidence place={{ run: run.id, trial: row.id }} events={evidence} />
             </li>
           ))}
-          {problems.length > maxReasons && (
+          {problems.length > maxShownReasons && (
             <li>
               <button
                 type="button"
                 className="text-accent hover:underline"
                 onClick={() => change({ view: "grades" })}
               >
-                {problems.length - maxReasons} more
+                {problems.length - maxShownReasons} more
               </button>
             </li>
           )}
@@ -223,7 +223,7 @@ function eventsInWords(events: TrialDocument["events"]): string {
 }
 
 /** Reasons that stand above the trajectory; the grades have all. */
-const maxReasons = 3;
+const maxShownReasons = 3;
 
 function TrialLink({
   run,

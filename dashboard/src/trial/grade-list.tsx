@@ -10,7 +10,7 @@ import { formatNumber, formatPercent } from "../format.ts";
 type Grade = TrialResult["grades"][number];
 
 /** In numbers of events; a grade may cite thousands. */
-const maxLinks = 20;
+const maxShownLinks = 20;
 
 /** The grades of a trial with links to their evidence, and how the agent used tools. */
 export function GradeList({ trial }: { readonly trial: TrialDocument }): ReactElement {
@@ -120,11 +120,11 @@ export function Evidence({
   readonly events: readonly number[];
 }): ReactNode {
   if (events.length === 0) return null;
-  const rest = events.length - maxLinks;
+  const rest = events.length - maxShownLinks;
   return (
     <span className="text-muted text-xs">
       Evidence:{" "}
-      {events.slice(0, maxLinks).map((seq, index) => (
+      {events.slice(0, maxShownLinks).map((seq, index) => (
         <span key={seq}>
           {index > 0 && ", "}
           <Link

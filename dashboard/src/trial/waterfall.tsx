@@ -19,7 +19,7 @@ const panStep = 0.25;
 /** Shortest visible range in milliseconds; trials are not recorded with a finer clock. */
 const minRangeLength = 0.1;
 /** More lanes scroll. */
-const maxLanes = 10;
+const maxShownLanes = 10;
 
 interface Bar {
   readonly item: TraceItem;
@@ -158,10 +158,10 @@ export function Waterfall({
     <section aria-label="Waterfall" className="panel shrink-0 overflow-hidden" data-testid="waterfall">
       <div
         className="relative flex overflow-y-auto"
-        style={{ maxHeight: maxLanes * laneHeight + axisHeight }}
+        style={{ maxHeight: maxShownLanes * laneHeight + axisHeight }}
         // Lanes that scroll must be reachable with the keyboard.
         // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex
-        {...(lanes.length > maxLanes ? { tabIndex: 0 } : {})}
+        {...(lanes.length > maxShownLanes ? { tabIndex: 0 } : {})}
       >
         <ul
           aria-label="Lanes of the waterfall"

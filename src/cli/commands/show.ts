@@ -1,14 +1,14 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { McpvalsError, messageOf } from "../../base/error.ts";
-import { taskOf, type Trial } from "../../model/plan.ts";
+import type { Trial } from "../../model/plan.ts";
 import { createMultiplexer, type RunStart } from "../../report/reporter.ts";
 import { renderTrace } from "../../report/render-trace.ts";
 import { replayRun } from "../../report/replay.ts";
 import { unfinishedState } from "../../report/trial-result.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { visibleText } from "../../base/visible-text.ts";
-import { buildTrajectory } from "../../trace/trajectory.ts";
+import { readTrace } from "../../trace/trajectory.ts";
 import { toolEvents } from "../../trace/agent-acts.ts";
 import { defaultRunsFolder, readRun, type StoredRun } from "../../store/run-folder.ts";
 import { addReporterFlag, type SetExitCode } from "../flags.ts";
@@ -69,7 +69,7 @@ function showTools(stored: StoredRun, id: string | undefined): void {
   const trials = id === undefined ? plan.trials : [findTrial(stored, id)];
   for (const trial of trials) {
     const events = stored.events.filter((event) => event.trial === trial.id);
-    const used = toolEvents(buildTrajectory(trial, taskOf(trial, plan), events));
+    const used = toolEvents(readTrace(events));
     const { task: name, agent, variant } = trial;
     for (const event of used) writeJson({ trial: trial.id, task: name, agent, variant, ...event });
   }

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from "node:crypto";
 import { McpvalsError } from "../../base/error.ts";
 import { judgeOf } from "./llm-judge.ts";
-import { isJsonObject, type Json } from "../../base/json.ts";
+import { isJsonObject, type Json, withoutUndefined } from "../../base/json.ts";
 import type { JudgeSpec } from "../../model/eval.ts";
 import { previewJson, repeatedKey } from "../../base/read-json.ts";
 import { type JudgePrompt, stepJudgePrompt } from "./judge-prompt.ts";
@@ -118,13 +118,8 @@ export async function askJudge<V>(
   const { env, emit, signal, modelMs: requestTimeoutMs, retry } = options;
   const access = locateModel(spec, env);
   const ai = await loadAiSdk();
-  const settings = {
-    access,
-    purpose: "judge",
-    emit,
-    requestTimeoutMs,
-    ...(retry === undefined ? {} : { retry }),
-  } as const;
+  const purpose = "judge" as const;
+  const settings = withoutUndefined({ access, purpose, emit, requestTimeoutMs, retry });
   const model = await createRetryingModel(await resolveModel(access), settings);
   const text = await (async () => {
     try {
@@ -193,8 +188,6 @@ function parse(text: string): Json | undefined {
 }
 
 function noVerdict(message: string, shown: string, cause?: unknown): McpvalsError {
-  return new McpvalsError("judge/no-verdict", message, {
-    ...(shown.trim() === "" ? {} : { detail: `The judge's answer: ${shortened(shown, 2000)}` }),
-    ...(cause === undefined ? {} : { cause }),
-  });
+  const detail = shown.trim() === "" ? undefined : `The judge's answer: ${shortened(shown, 2000)}`;
+  return new McpvalsError("judge/no-verdict", message, withoutUndefined({ detail, cause }));
 }

@@ -60,7 +60,7 @@ export const program = declaredKind({
       cwd: dir,
       inheritEnv,
       timeoutMs: timeout,
-      ...(workspace.length === 0 ? {} : { workspace: copiesOf(workspace, trajectory) }),
+      workspace: workspace.length === 0 ? undefined : copiesOf(workspace, trajectory),
     });
     return programFinding(end, (answer) => findingOf(answer, { threshold, record, trajectory }));
   },

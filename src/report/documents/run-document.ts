@@ -16,7 +16,7 @@ import {
 } from "./documents.ts";
 import type { Usage } from "../../model/grade.ts";
 
-const maxReasonLength = 300;
+const maxShownReason = 300;
 
 /** The row of a trial that has ended, or of which the end of its run left a part or nothing. */
 export function trialRow(trial: TrialResult): TrialRow {
@@ -63,7 +63,7 @@ function reasonOf({ verdict, error, grades }: TrialResult): string | undefined {
   if (verdict === "pass") return undefined;
   const deciding = grades.find((grade) => grade.verdict === verdict && grade.required !== false);
   const reason = error?.message ?? (deciding ?? grades.find((grade) => grade.verdict !== "pass"))?.reason;
-  return reason === undefined ? undefined : shortened(reason, maxReasonLength);
+  return reason === undefined ? undefined : shortened(reason, maxShownReason);
 }
 
 /** The row of a trial that has not ended. */

@@ -7,7 +7,7 @@ import {
 } from "../../base/json.ts";
 import { stringify } from "yaml";
 import type { Trial } from "../../model/plan.ts";
-import { eventLines } from "../render-trace.ts";
+import { eventLines, exitText } from "../render-trace.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { shortened } from "../../base/visible-text.ts";
 import type { Phase, TraceEvent } from "../../model/event.ts";
@@ -139,15 +139,7 @@ function traceItems(trajectory: Trajectory, making: Making): readonly TraceItem[
       const step = "client" in event ? undefined : place.steps.at(-1);
       const at = Math.max(0, Math.min(began, end) - start);
       const stamp = { at, phase: place.phase, turn: place.turn };
-      const calls = body.kind === "call" ? making.invalid.get(event.seq) : undefined;
-      items.push(
-        withoutUndefined({
-          ...body,
-          ...stamp,
-          step: step === undefined ? undefined : pathOf(step),
-          ...(calls === undefined ? {} : { invalid: calls }),
-        }),
-      );
+      items.push(withoutUndefined({ ...body, ...stamp, step: step && pathOf(step) }));
     }
     if (event.type === "step.started") place.steps.push(event.step);
     if (event.type === "turn.finished") delete place.turn;
@@ -157,10 +149,7 @@ function traceItems(trajectory: Trajectory, making: Making): readonly TraceItem[
 }
 
 /** Items of several events, by the number of the first; undefined for the other events of one. */
-function joinedItems(
-  trajectory: Trajectory,
-  { lineOf, isOngoing, hashOf }: Making,
-): ReadonlyMap<number, Body | undefined> {
+function joinedItems(trajectory: Trajectory, making: Making): ReadonlyMap<number, Body | undefined> {
   const bodies = new Map<number, Body | undefined>();
   const add: Add = (body, ...parts) => {
     if (body.endSeq !== undefined) bodies.set(body.endSeq, undefined);
@@ -170,15 +159,15 @@ function joinedItems(
   addSpans(trajectory, add);
   addSteps(trajectory.steps, trajectory.pathOf, add);
   for (const act of agentActs(trajectory)) {
-    if (act.call === undefined) add(reportedBody(act, hashOf), ...act.seqs);
+    if (act.call === undefined) add(reportedBody(act, making), ...act.seqs);
     else for (const { seq } of act.report?.reports ?? []) bodies.set(seq, undefined);
   }
   const exchanges = new Map(trajectory.exchanges.map((exchange) => [exchange.request.seq, exchange]));
-  for (const call of trajectory.calls) add(callBody(call, exchanges.get(call.seq), { isOngoing, hashOf }));
+  for (const call of trajectory.calls) add(callBody(call, exchanges.get(call.seq), making));
   const called = new Set(trajectory.calls.map(({ seq }) => seq));
   for (const exchange of [...trajectory.exchanges, ...trajectory.serverRequests])
     if (!called.has(exchange.request.seq)) add(requestBody(exchange));
-  for (const event of trajectory.unasked) add(otherBody(event, lineOf));
+  for (const event of trajectory.unasked) add(otherBody(event, making));
   return bodies;
 }
 
@@ -219,7 +208,7 @@ function addSteps(runs: readonly StepRun[], pathOf: (step: string) => string, ad
     }
 }
 
-const maxSummaryLength = 200;
+const maxShownSummary = 200;
 
 function stepBody({ started, finished }: StepAttempt, pathOf: (step: string) => string): Body {
   const { seq, step, stepType, attempt, input } = started;
@@ -233,7 +222,7 @@ function stepBody({ started, finished }: StepAttempt, pathOf: (step: string) => 
     stepType,
     attempt,
     outcome: finished?.outcome,
-    summary: shortened(describeInput(stepType, input), maxSummaryLength),
+    summary: shortened(describeInput(stepType, input), maxShownSummary),
     input: excerptOf(input, seq, "/input"),
     outputs: outputs === undefined ? undefined : excerptOf(outputs, finished?.seq ?? seq, "/outputs"),
     checks: (finished?.checks ?? []).map(({ name, passed, message }) => ({ name, passed, message })),
@@ -242,12 +231,12 @@ function stepBody({ started, finished }: StepAttempt, pathOf: (step: string) => 
   });
 }
 
-const maxErrorLength = 1000;
+const maxShownError = 1000;
 
 function callBody(
   call: ToolCall,
   exchange: Exchange | undefined,
-  { isOngoing, hashOf }: Pick<Making, "isOngoing" | "hashOf">,
+  { isOngoing, hashOf, invalid }: Making,
 ): Body {
   const { seq, server, tool, args, responseSeq, result, error, fault } = call;
   const hasArgs = exchange?.params["arguments"] !== undefined;
@@ -257,7 +246,7 @@ function callBody(
   const shown = {
     args: excerptOf(args, seq, place),
     result: value === undefined ? undefined : excerptOf(value, responseSeq ?? seq, pointer),
-    error: error === undefined || status === "pending" ? undefined : shortened(error.message, maxErrorLength),
+    error: error === undefined || status === "pending" ? undefined : shortened(error.message, maxShownError),
   };
   return withoutUndefined({
     kind: "call" as const,
@@ -270,6 +259,7 @@ function callBody(
     byAgent: exchange?.byAgent ?? call.step === undefined,
     status,
     ...shown,
+    invalid: invalid.get(seq),
     media: result === undefined ? undefined : mediaOf(result, responseSeq ?? seq),
     fault,
     hashes: hashesOf(shown, { args, result: [value ?? null, error?.message ?? null] }, hashOf),
@@ -289,13 +279,12 @@ function hashesOf(
   { args, result }: { readonly args: Json; readonly result: Json },
   hashOf: Making["hashOf"],
 ): CallItem["hashes"] {
-  const hashes = {
-    ...(isCut(shown.args) ? { arguments: hashOf(canonicalJson(args)) } : {}),
-    ...(isCut(shown.result) || (shown.error?.length ?? 0) >= maxErrorLength
-      ? { result: hashOf(canonicalJson(result)) }
-      : {}),
-  };
-  return Object.keys(hashes).length === 0 ? undefined : hashes;
+  const isResultCut = isCut(shown.result) || (shown.error?.length ?? 0) >= maxShownError;
+  if (!isCut(shown.args) && !isResultCut) return undefined;
+  return withoutUndefined({
+    arguments: isCut(shown.args) ? hashOf(canonicalJson(args)) : undefined,
+    result: isResultCut ? hashOf(canonicalJson(result)) : undefined,
+  });
 }
 
 function statusOf(call: ToolCall, isOngoing: boolean): CallItem["status"] {
@@ -323,12 +312,12 @@ function displayResult(result: JsonObject): readonly [value: Json, pointer: stri
   return [result, "/message/result"];
 }
 
-const maxMedia = 100;
+const maxShownMedia = 100;
 
 /** Images and sounds of a result; undefined when there are none. */
 function mediaOf({ content }: JsonObject, seq: number): readonly Media[] | undefined {
   if (!Array.isArray(content)) return undefined;
-  const media = (content as readonly Json[]).slice(0, maxMedia).flatMap((block, index): Media[] => {
+  const media = (content as readonly Json[]).slice(0, maxShownMedia).flatMap((block, index): Media[] => {
     if (!isJsonObject(block)) return [];
     const { resource } = block;
     const isResource = block["type"] === "resource" && isJsonObject(resource);
@@ -344,7 +333,7 @@ function mediaOf({ content }: JsonObject, seq: number): readonly Media[] | undef
 }
 
 /** A use of a tool that only the agent reports. */
-function reportedBody(act: AgentAct, hashOf: Making["hashOf"]): Body {
+function reportedBody(act: AgentAct, { hashOf }: Making): Body {
   const { seq, source, args, result = null, report, durationMs } = act;
   const { reports = [], status = "started" } = report ?? {};
   const last = reports.at(-1)?.seq;
@@ -385,12 +374,12 @@ function requestBody(exchange: Exchange): Body {
     method: typeof method === "string" ? method : JSON.stringify(method ?? null),
     params: params === undefined ? undefined : excerptOf(params, seq, "/message/params"),
     result: result === undefined ? undefined : excerptOf(result, answer?.seq ?? seq, "/message/result"),
-    error: error === undefined ? undefined : shortened(error.message, maxErrorLength),
+    error: error === undefined ? undefined : shortened(error.message, maxShownError),
   });
 }
 
 /** The item of an event that is joined with no other; undefined for one that says nothing by itself. */
-function itemOf(event: TraceEvent, { lineOf }: Making): Body | undefined {
+function itemOf(event: TraceEvent, making: Making): Body | undefined {
   const { seq } = event;
   switch (event.type) {
     case "agent.message":
@@ -420,9 +409,9 @@ function itemOf(event: TraceEvent, { lineOf }: Making): Body | undefined {
       return undefined;
     case "http.response":
       // The answer itself is a message.
-      return event.requestIds.length > 0 && event.status < 400 ? undefined : otherBody(event, lineOf);
+      return event.requestIds.length > 0 && event.status < 400 ? undefined : otherBody(event, making);
     default:
-      return otherBody(event, lineOf);
+      return otherBody(event, making);
   }
 }
 
@@ -430,7 +419,7 @@ function outputBody(seq: number, from: string, stream: "stderr" | "stdout", text
   return { kind: "output", seq, from, stream, text: excerptOf(text, seq, "/text") };
 }
 
-function otherBody(event: TraceEvent, lineOf: (event: TraceEvent) => string): Body {
+function otherBody(event: TraceEvent, { lineOf }: Making): Body {
   const { seq, type } = event;
   return withoutUndefined({
     kind: "event" as const,
@@ -446,11 +435,9 @@ function otherBody(event: TraceEvent, lineOf: (event: TraceEvent) => string): Bo
 
 /** What an event that ends something says in words; undefined for others. */
 function wordsOf(event: TraceEvent): string | undefined {
-  if (event.type === "trial.finished" && event.error !== undefined)
-    return `the trial ended: ${event.error.message}`;
-  if (event.type !== "server.exited") return undefined;
-  const { server, exitCode, signal } = event;
-  return `${server} exited ${exitCode === null ? `because of ${signal ?? "a signal"}` : `with code ${exitCode}`}`;
+  if (event.type === "server.exited") return `${event.server} exited ${exitText(event)}`;
+  if (event.type !== "trial.finished" || event.error === undefined) return undefined;
+  return `the trial ended: ${event.error.message}`;
 }
 
 /** Whether an event says that something went wrong. */

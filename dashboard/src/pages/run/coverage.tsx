@@ -48,7 +48,7 @@ export function CoverageView(): ReactNode {
 }
 
 /** More gaps are shown on demand. */
-const maxOpen = 40;
+const maxShownUnused = 40;
 
 function Kind({
   title,
@@ -62,7 +62,7 @@ function Kind({
 }): ReactElement {
   const used = total - unused.length;
   return (
-    <details className="px-3 py-2" open={unused.length > 0 && unused.length <= maxOpen}>
+    <details className="px-3 py-2" open={unused.length > 0 && unused.length <= maxShownUnused}>
       <summary>
         <span className="inline-flex w-[calc(100%-1.5rem)] flex-wrap items-center gap-x-3 gap-y-1 align-top">
           <span className="w-56">{title}</span>

@@ -122,7 +122,7 @@ export function FindingList({
 }
 
 /** Places that are shown at once. */
-const maxPlaces = 10;
+const maxShownPlaces = 10;
 
 /** What findings that are alike say, and where. */
 export function FindingText({
@@ -133,7 +133,7 @@ export function FindingText({
   readonly findings: readonly [RunFinding, ...(readonly RunFinding[])];
 }): ReactElement {
   const [{ code, severity, title, message, fix, clients = {} }] = findings;
-  const rest = findings.slice(maxPlaces);
+  const rest = findings.slice(maxShownPlaces);
   return (
     <article className="min-w-0 break-words">
       <h3 className="flex flex-wrap items-baseline gap-x-3">
@@ -160,7 +160,7 @@ export function FindingText({
             .join(", ")}
         </p>
       )}
-      <Places run={run} findings={findings.slice(0, maxPlaces)} />
+      <Places run={run} findings={findings.slice(0, maxShownPlaces)} />
       {rest.length > 0 && (
         <details>
           <summary className="text-muted">and {counted(rest.length, "more place")}</summary>

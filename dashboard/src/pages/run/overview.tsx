@@ -15,7 +15,7 @@ import { gateName, gateValue, gateWanted, useShownRun } from "./layout.tsx";
 import { byResultText, type TrialGroups, TrialMatrix, trialsByTask } from "./matrix.tsx";
 
 /** So many tasks that did not pass, or findings, are named at once. */
-const maxNamed = 5;
+const maxShownNames = 5;
 
 export function OverviewView(): ReactElement {
   const run = useShownRun();
@@ -76,7 +76,7 @@ function NotPassed({
     <Section
       title="First failures and errors"
       aside={
-        failed.length > maxNamed && (
+        failed.length > maxShownNames && (
           <Link to="/runs/$run/trials" params={{ run }}>
             All {counted(failed.length, "task")} that did not pass
           </Link>
@@ -84,7 +84,7 @@ function NotPassed({
       }
     >
       <ul className="panel divide-line divide-y">
-        {failed.slice(0, maxNamed).map(({ first, count, attempts }) => (
+        {failed.slice(0, maxShownNames).map(({ first, count, attempts }) => (
           <li key={first.id} className="flex flex-wrap items-center gap-x-3 gap-y-1 px-3 py-1.5">
             <VerdictBadge status={statusOf(first)} />
             <Link
@@ -142,7 +142,7 @@ function FirstFindings({ run: { id, findings } }: { readonly run: RunDocument })
       }
     >
       <ul className="panel divide-line divide-y">
-        {groups.slice(0, maxNamed).map((group, index) => (
+        {groups.slice(0, maxShownNames).map((group, index) => (
           // oxlint-disable-next-line react/no-array-index-key
           <li key={index} className="px-3 py-2">
             <FindingText run={id} findings={group} />
