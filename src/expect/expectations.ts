@@ -113,14 +113,13 @@ function checkContains(name: string, wanted: string, text: string): Check {
   const at = text.indexOf(wanted);
   const passed = wanted === "" ? text === "" : at !== -1;
   const near = passed ? at : text.toLowerCase().indexOf(wanted.toLowerCase());
-  const shown = previewJson(wanted);
-  const message = passed
-    ? `it contains ${shown}`
-    : wanted === ""
-      ? "it is not empty, expected nothing"
-      : text === ""
-        ? `it is empty, expected it to contain ${shown}`
-        : `it does not contain ${shown}${near === -1 ? "" : ", only in another case"}`;
+  const preview = previewJson(wanted);
+  let message = `it contains ${preview}`;
+  if (!passed) {
+    message = `it does not contain ${preview}${near === -1 ? "" : ", only in another case"}`;
+    if (text === "") message = `it is empty, expected it to contain ${preview}`;
+    if (wanted === "") message = "it is not empty, expected nothing";
+  }
   const actual = excerpt(text, Math.max(0, near));
   return { name: `${name} contains`, passed, expected: excerpt(wanted), actual, message };
 }
@@ -229,7 +228,10 @@ function find(written: string, value: Json): Found {
     path,
     values,
     whole: singular ? values[0] : values,
-    placeOf: (inside) => (singular ? `${path}${inside}` : inside === "" ? path : `${inside} of ${path}`),
+    placeOf(inside) {
+      if (singular) return `${path}${inside}`;
+      return inside === "" ? path : `${inside} of ${path}`;
+    },
     instead() {
       const nearest = wayEnd(value, path).values;
       const [only] = nearest;
@@ -255,14 +257,11 @@ function partsOf(expectation: JsonExpectation, found: Found): [string, Part][] {
   }
   if (matches !== undefined) {
     const compiled = compilePattern(matches);
-    const shown = previewJson(matches);
-    const matching = every(found, matches, `a text that matches ${shown}`, (value) =>
-      typeof value !== "string"
-        ? "is not a string"
-        : compiled.test(value)
-          ? undefined
-          : `does not match ${shown}`,
-    );
+    const pattern = previewJson(matches);
+    const matching = every(found, matches, `a text that matches ${pattern}`, (value) => {
+      if (typeof value !== "string") return "is not a string";
+      return compiled.test(value) ? undefined : `does not match ${pattern}`;
+    });
     parts.push(["matches", matching]);
   }
   if (type !== undefined) {
@@ -337,13 +336,10 @@ function every(
 function counted({ path, values, whole, instead }: Found, expected: number): Part {
   const { length } = values;
   const places = length === 1 ? "1 place" : `${length} places`;
-  const passed = length === expected;
-  return {
-    passed,
-    expected,
-    actual: passed ? length : whole === undefined || length === 0 ? instead() : outlinedJson(whole),
-    message: `${path} leads to ${places}${passed ? "" : `, expected ${expected}`}`,
-  };
+  const message = `${path} leads to ${places}`;
+  if (length === expected) return { passed: true, expected, actual: length, message };
+  const actual = whole === undefined || length === 0 ? instead() : outlinedJson(whole);
+  return { passed: false, expected, actual, message: `${message}, expected ${expected}` };
 }
 
 function typeOf(value: Json): string {

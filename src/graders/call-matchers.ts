@@ -256,7 +256,8 @@ export function describeCall(wanted: WantedCall): string {
   ];
   const name = tool ?? (tool_pattern === undefined ? "any tool" : `/${tool_pattern}/`);
   const from = source === undefined ? "" : ` of ${serverIn({ source }) ?? source}`;
-  const outcome = success === undefined ? "" : success ? " that succeeds" : " that fails";
+  let outcome = "";
+  if (success !== undefined) outcome = success ? " that succeeds" : " that fails";
   return `${name}${from}${conditions.length === 0 ? "" : ` (${conditions.join(", ")})`}${outcome}`;
 }
 

@@ -57,11 +57,11 @@ function outcomeOf(state: string | ExpectedState, turn: TurnView | undefined, in
   const isPart = contains !== undefined && places.some(({ text }) => containsText(text, contains));
   const note = isPart && typeof state === "string" ? ", only as a part of another number" : "";
   const [only] = places;
-  const subject =
-    where === "any"
-      ? `neither the last assistant message nor the last tool result ${wanted}`
-      : only?.seq === undefined
-        ? `there is no ${only?.what} that ${wanted}`
+  let problem = `neither the last assistant message nor the last tool result ${wanted}`;
+  if (only !== undefined && where !== "any")
+    problem =
+      only.seq === undefined
+        ? `there is no ${only.what} that ${wanted}`
         : `expected that the last ${only.what} ${wanted}`;
-  return { reached: false, reason: `${name}: ${subject}${note}`, evidence };
+  return { reached: false, reason: `${name}: ${problem}${note}`, evidence };
 }

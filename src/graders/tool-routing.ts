@@ -134,7 +134,8 @@ export function triggered(
   trajectory: Trajectory,
 ): Partial<Record<"tools" | "servers" | "skills", Routed>> {
   const name = skill ?? targetName(target);
-  const kind = skill !== undefined ? "skills" : target.tool !== undefined ? "tools" : "servers";
+  let kind: "tools" | "servers" | "skills" = target.tool === undefined ? "servers" : "tools";
+  if (skill !== undefined) kind = "skills";
   const isPositive = mode === "positive";
   const isTriggered =
     skill === undefined

@@ -68,7 +68,8 @@ function checksOf({ step, last: { finished }, attempts }: StepRun, task: Task): 
   const { outcome, seq } = finished;
   const label = labelOf(step, task);
   const count = attempts.length;
-  const tried = count < 2 ? "" : outcome === "passed" ? ` (attempt ${count})` : ` (${count} attempts)`;
+  let tried = "";
+  if (count > 1) tried = outcome === "passed" ? ` (attempt ${count})` : ` (${count} attempts)`;
   const checks = finished.checks
     .filter((check) => !check.passed || check.evidence !== "sideEffect")
     .map(({ passed, name, message }) => {

@@ -20,10 +20,8 @@ export function releasePlatform(
   platform: string = process.platform,
   arch: string = process.arch,
 ): ReleasePlatform {
-  return {
-    os: platform === "win32" ? "windows" : platform,
-    arch: arch === "x64" ? "amd64" : arch === "ia32" ? "386" : arch,
-  };
+  const archNames: Readonly<Record<string, string>> = { x64: "amd64", ia32: "386" };
+  return { os: platform === "win32" ? "windows" : platform, arch: archNames[arch] ?? arch };
 }
 
 /** Variables by name; a variable that is not set is absent or undefined. */

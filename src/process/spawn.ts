@@ -156,9 +156,10 @@ function filesOf(given: number, nothing: number): ("pipe" | "ignore" | number)[]
   const pipes = firstGiven + given;
   const inherited = inheritedFiles();
   const length = Math.max(pipes, ...inherited.map((number) => number + 1));
-  return Array.from({ length }, (_, index) =>
-    index < pipes ? "pipe" : inherited.includes(index) ? nothing : "ignore",
-  );
+  return Array.from({ length }, (_, index) => {
+    if (index < pipes) return "pipe";
+    return inherited.includes(index) ? nothing : "ignore";
+  });
 }
 
 function write(pipe: unknown, content: string | Uint8Array): void {

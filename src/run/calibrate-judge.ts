@@ -72,8 +72,8 @@ export function judgeOfUse(
   judgeModel: string | undefined,
 ): JudgeSpec {
   const spec = loaded?.eval.judge;
-  const ofGrader = use.kind === "prompt" ? use.settings.model : undefined;
-  const model = judgeModel === undefined ? ofGrader : spec === undefined ? judgeModel : undefined;
+  let model = use.kind === "prompt" ? use.settings.model : undefined;
+  if (judgeModel !== undefined) model = spec === undefined ? judgeModel : undefined;
   if (model !== undefined || spec !== undefined) return judgeOf(spec, model);
   if (loaded?.judgeError !== undefined) throw loaded.judgeError;
   throw new McpvalsError("config/no-judge", "no model is named that is to be calibrated", {

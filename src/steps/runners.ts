@@ -231,8 +231,8 @@ const notStep: StepRunner<NotStep> = {
 
 /** Adds advice to a check of an exit code, a status or a failed call, which the author may have wanted to expect. */
 function withAdvice(check: Check): Check {
-  const [, name] = /(?:^|: )(exit code|status|call)$/.exec(check.name) ?? [];
-  const what = name === "call" ? (check.expected === aResult ? "failure" : undefined) : name;
+  let [, what] = /(?:^|: )(exit code|status|call)$/.exec(check.name) ?? [];
+  if (what === "call") what = check.expected === aResult ? "failure" : undefined;
   if (what === undefined) return check;
   const advice = `the ${what} means neither yes nor no; to check for it, expect it instead of using not`;
   return check.message.endsWith(advice) ? check : { ...check, message: `${check.message}; ${advice}` };
