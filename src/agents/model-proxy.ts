@@ -1,3 +1,4 @@
+import { maxOpenBytes } from "../base/limits.ts";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import {
@@ -129,8 +130,6 @@ function headersOf({ headersDistinct }: IncomingMessage): OutgoingHttpHeaders {
 
 /** Unpacked at once, in bytes: a queue of tiny pieces takes a hundred times their size. */
 const blockLength = 64 * 1024;
-/** Unpacked of one answer to read the tokens in it, in bytes. */
-const maxRead = 64 * 1024 * 1024;
 /** Bytes that may wait of an answer that comes faster than it can be unpacked. */
 const maxWaiting = 8 * 1024 * 1024;
 
@@ -148,7 +147,7 @@ function readUsage(answer: IncomingMessage, onUsage: OnUsage): void {
   };
   plain.on("data", (chunk: Buffer) => {
     read += chunk.length;
-    if (read <= maxRead) reader.push(chunk);
+    if (read <= maxOpenBytes) reader.push(chunk);
     else if (!plain.destroyed) giveUp();
   });
   plain.on("end", () => {

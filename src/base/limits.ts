@@ -30,6 +30,19 @@ export const maxMessageDepth = 400;
 /** Messages that are not answers and that one connection may carry in a trial, so that a flood cannot fill the memory. */
 export const maxUnasked = 100_000;
 
+/**
+ * Most that is kept in memory, in bytes, of messages of a server that no client takes, of all that a server sends in one part of a
+ * check, and of all answers of a model in a conversation, each of which may have so many values.
+ */
+export const maxKeptBytes: number = 32 * 1024 * 1024;
+export const maxAnswerValues = 100_000;
+
+/** Most bytes that an agent's unanswered requests may have together, and that are read of an answer of its model on the way. */
+export const maxOpenBytes: number = 64 * 1024 * 1024;
+
+/** Parts of a JSON Schema of a tool: compiling one with three times as many takes 400 MB and ten seconds. */
+export const maxSchemaParts = 20_000;
+
 /** Most memory that one value, or all that a trial records, may take, in bytes. */
 export const maxMemory: number = 128 * 1024 * 1024;
 

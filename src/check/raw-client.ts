@@ -1,3 +1,4 @@
+import { maxKeptBytes } from "../base/limits.ts";
 import { McpvalsError, messageOf } from "../base/error.ts";
 import { asObject, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
 import { readJsonText } from "../base/read-json.ts";
@@ -210,10 +211,7 @@ function refusalIn(answer: Answer): Json | undefined {
 function tooMuch(server: string): McpvalsError {
   return new McpvalsError(
     "server/message-too-large",
-    `server "${server}" sent more than ${maxReceived / 1024 / 1024} MiB in one part of the check`,
+    `server "${server}" sent more than ${maxKeptBytes / 1024 / 1024} MiB in one part of the check`,
     { hint: "Send less: shorter lists and results, and fewer notifications." },
   );
 }
-
-/** Memory for the messages of one trial of a check, in bytes; less than a trial may record. */
-export const maxReceived: number = 32 * 1024 * 1024;

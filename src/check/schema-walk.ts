@@ -1,4 +1,4 @@
-import { maxFileValues } from "../base/limits.ts";
+import { maxFileValues, maxSchemaParts } from "../base/limits.ts";
 import type { SchemaError } from "../expect/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import { aboutTool, type Found, type Listed, type Surface } from "./check-view.ts";
@@ -29,9 +29,6 @@ const single = [
 ];
 const lists = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
 const tables = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
-
-/** Schemas inside a schema that are looked at: one with more is refused by the validator. */
-const maxParts = 20_000;
 
 /** A schema and everything in it that is a schema, outermost first. */
 function* subschemas(schema: Json, pointer = "", keyword = ""): Iterable<Subschema> {
@@ -134,7 +131,7 @@ function readSchemas({ tools }: Surface): readonly ToolSchema[] {
       const { [key]: schema } = tool.definition;
       if (schema === undefined) return [];
       const parts: Subschema[] = [];
-      const most = Math.min(left, maxParts);
+      const most = Math.min(left, maxSchemaParts);
       let hasAllParts = true;
       for (const part of subschemas(schema)) {
         hasAllParts = parts.length < most;

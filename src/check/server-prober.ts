@@ -1,3 +1,4 @@
+import { maxKeptBytes } from "../base/limits.ts";
 import { McpvalsError, serializeError } from "../base/error.ts";
 import { isJsonObject, type JsonObject } from "../base/json.ts";
 import { version } from "../base/version.ts";
@@ -21,7 +22,7 @@ import type {
   Prober,
   Session,
 } from "./prober.ts";
-import { type Allowance, maxReceived, RawClient } from "./raw-client.ts";
+import { type Allowance, RawClient } from "./raw-client.ts";
 
 export interface ProberOptions {
   readonly server: string;
@@ -68,7 +69,7 @@ class ServerProber implements Prober, AsyncDisposable {
   readonly #stopped = new Set<ServerHost>();
   /** That a client was lost since the probe began. */
   #loss: Loss | undefined;
-  readonly #allowance: Allowance = { left: maxReceived };
+  readonly #allowance: Allowance = { left: maxKeptBytes };
   #ids = 0;
   /** Whether a session was open before, so that the server can be reached. */
   #wasReached = false;

@@ -1,3 +1,4 @@
+import { maxSchemaParts } from "../base/limits.ts";
 import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 import { type Json, asObject } from "../base/json.ts";
@@ -14,9 +15,6 @@ const defaultTimeoutMs = 5000;
 /** Time limit for the start of the thread, for a busy machine. */
 const startupMs = 30_000;
 const memoryMb = 384;
-/** Maximum number of values in a schema: compiling one with three times as many takes 400 MB and ten seconds. */
-const maxParts = 20_000;
-
 /** Time for all validations of one check of a server, in milliseconds: more than a thousand ordinary schemas take. */
 const maxTogetherMs = 30_000;
 
@@ -91,8 +89,8 @@ export class SchemaValidator implements AsyncDisposable {
 
   /** Validates; a schema that is invalid, or takes longer than the limit, is `unusable`. Never rejects. */
   validate(schema: Json, value: Json): Promise<SchemaCheck> {
-    if (hasMoreParts(schema, maxParts))
-      return Promise.resolve(ended(`it has more than ${maxParts.toLocaleString("en")} parts`));
+    if (hasMoreParts(schema, maxSchemaParts))
+      return Promise.resolve(ended(`it has more than ${maxSchemaParts.toLocaleString("en")} parts`));
     if (isPlain(schema) && fitsPlainly(schema, value)) return Promise.resolve({ status: "valid" });
     if (this.#isHanging(schema)) return Promise.resolve(this.#tooLong(schema));
     return new Promise((resolve) => {

@@ -1,3 +1,4 @@
+import { maxAnswerValues, maxKeptBytes } from "../../base/limits.ts";
 import type { wrapLanguageModel } from "ai";
 import { McpvalsError } from "../../base/error.ts";
 import { didYouMean } from "../../base/did-you-mean.ts";
@@ -238,9 +239,6 @@ export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4
 /** A response whose body is not used; the message is the reason. */
 export class UnusableAnswer extends Error {}
 
-/** Limits on all responses of a model together: a response is read whole before it is used, and a conversation keeps them all. */
-export const maxRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
-
 /**
  * `fetch` for the SDKs of providers. The SDKs accept duplicate keys, use only the first of several choices, and ignore an
  * error beside a choice; here, reading such a body fails with {@link UnusableAnswer}. Redirects are not followed: the key in
@@ -248,7 +246,8 @@ export const maxRead = { bytes: 32 * 1024 * 1024, values: 100_000 } as const;
  */
 function modelFetch(): typeof fetch {
   const limits = {
-    ...maxRead,
+    bytes: maxKeptBytes,
+    values: maxAnswerValues,
     onTooMuch: (more: string) => new UnusableAnswer(`with those before it, it has more than ${more}`),
   };
   const bounded = boundedFetch(limits, (input, init) => fetch(input, { ...init, redirect: "manual" }));

@@ -7,14 +7,13 @@ import type { ModelSpec } from "../../model/agent.ts";
 import { JsonMeter } from "../../base/read-json.ts";
 import type { Emit } from "../../model/event.ts";
 import { createRedactor } from "../../trace/redact.ts";
-import { maxRecordDepth } from "../../base/limits.ts";
+import { maxRecordDepth, maxAnswerValues } from "../../base/limits.ts";
 import { abortAfter } from "../../process/deadline.ts";
 import {
   type LanguageModelV4,
   type ModelAccess,
   type ModelAnswer,
   type ModelCallOptions,
-  maxRead,
   UnusableAnswer,
 } from "./resolve-model.ts";
 
@@ -161,7 +160,7 @@ function refuseExcess({ content }: ModelAnswer): void {
     const meter = new JsonMeter().push(Buffer.from(part.input));
     values += meter.values;
     if (meter.deepest > maxRecordDepth) throw new UnusableAnswer(`${tooMuch} ${maxRecordDepth} levels`);
-    if (values > maxRead.values) throw new UnusableAnswer(`${tooMuch} ${maxRead.values} values`);
+    if (values > maxAnswerValues) throw new UnusableAnswer(`${tooMuch} ${maxAnswerValues} values`);
   }
 }
 

@@ -1,4 +1,4 @@
-import { maxMessageBytes } from "../../base/limits.ts";
+import { maxMessageBytes, maxOpenBytes } from "../../base/limits.ts";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -132,9 +132,6 @@ function isForeign({ headers: { host = "", origin } }: IncomingMessage): boolean
 function isLoopback(url: string): boolean {
   return URL.canParse(url) && ["127.0.0.1", "localhost", "[::1]"].includes(new URL(url).hostname);
 }
-
-/** Most bytes that all unanswered requests of an agent may have together. */
-const maxOpenBytes = 64 * 1024 * 1024;
 
 /** Gives the agent of one trial access to one server. */
 class AgentEndpoint {

@@ -1,3 +1,4 @@
+import { maxKeptBytes } from "../../base/limits.ts";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import { randomUUID } from "node:crypto";
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
@@ -75,9 +76,6 @@ export class StreamableHttpHandler {
     });
   }
 }
-
-/** Characters of messages that may wait for the client to open a response that they can go out on. */
-const maxWaiting = 32 * 1024 * 1024;
 
 /** One client over Streamable HTTP, with a channel of its own to the server. */
 class HttpSession {
@@ -235,11 +233,11 @@ class HttpSession {
       named?.takesEvents === true ? named : isAboutRequests(wire) ? (latest ?? stream) : (stream ?? latest);
     if (target !== undefined) return this.#send(target, wire);
     this.#waitingLength += wire.text.length;
-    if (this.#waitingLength <= maxWaiting) return void this.#waiting.push(wire);
+    if (this.#waitingLength <= maxKeptBytes) return void this.#waiting.push(wire);
     this.#serverEnded(
       new McpvalsError(
         "server/protocol-error",
-        `server "${this.#server}" sent more than ${maxWaiting / 1024 / 1024} MiB that no client received`,
+        `server "${this.#server}" sent more than ${maxKeptBytes / 1024 / 1024} MiB that no client received`,
         { hint: "Check whether it sends notifications in a loop." },
       ),
     );
