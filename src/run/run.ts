@@ -8,12 +8,13 @@ import { asObject, asText, exact } from "../base/json.ts";
 import { calibrationFile } from "../graders/judge/calibration.ts";
 import { coveredKind } from "../graders/measurements/metrics.ts";
 import type { TraceEvent } from "../model/event.ts";
+import type { Eval } from "../model/eval.ts";
 import { createPlan, type Plan } from "../model/plan.ts";
 import { KeptEvidence } from "../report/evidence.ts";
 import { RunTally } from "../report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../report/reporter.ts";
-import type { RunResult } from "../model/result.ts";
+import type { RunEnvironment, RunResult } from "../model/result.ts";
 import { createRedactor, type Redact } from "../trace/redact.ts";
 import { version } from "../base/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
@@ -106,7 +107,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     : undefined;
   const { started = performance.now() } = options;
   const { eval: spec, env, overrides } = loaded;
-  const { compareState, cwd, output } = options;
+  const { compareState } = options;
   const plan: Plan = {
     ...createPlan(spec, availableParallelism()),
     ...exact({ maxWarnings: options.maxWarnings }),
@@ -141,34 +142,14 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   }
   if (compareState !== undefined)
     await (await import("./state-comparison.ts")).rememberFolders(compareState, plan.tasks);
-  const versions = { mcpvals: version, node: process.versions.node, platform: process.platform };
-  const summaries = extensionSummaries(runnable.eval, (each) => {
-    const { version: resolved, hash, manifest } = extensions.of(each).resolved;
-    return { version: resolved ?? manifest?.version, hash };
-  });
-  const environment = redact({
-    ...runEnvironment(spec, versions),
-    ...exact({ extensions: summaries.length === 0 ? undefined : summaries, calibrations }),
-  });
+  const environment = redact({ ...environmentOf(spec, runnable, extensions), ...exact({ calibrations }) });
   const head = { id: runId(startedAt), startedAt, environment };
-  if (output === undefined) refusePlanted(cwd);
-  await using folder =
-    output === false
-      ? undefined
-      : await createRunFolder(
-          resolve(cwd, output ?? defaultRunsFolder),
-          { ...head, source: targetsOf(loaded, environment) ?? redact(sourceOf(loaded)) },
-          {
-            ...redact({ ...plan, trials: [] }),
-            // One by one, since the JSON of all can be many megabytes.
-            trials: plan.trials.map((trial) => redact(trial)),
-          },
-        );
+  const source = targetsOf(loaded, environment) ?? redact(sourceOf(loaded));
+  await using folder = await folderOf({ ...head, source }, plan, options, redact);
   using exit = flushOnExit(folder);
   const place = folder && { folder: folder.path };
   const { limits, judge } = spec;
   const judges = judge && (await import("../graders/judge/judge.ts"));
-  const agents = new Map<string, ReturnType<typeof loadAgent>>();
   const services: TrialServices = {
     limits,
     variables: { shell: env, overrides },
@@ -185,13 +166,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     extensions,
     validateSchema,
     createJudge: (emit) => judge && judges?.createStepJudge(judge, { env, emit, modelMs: limits.modelMs }),
-    async createAgent(name) {
-      const agent = spec.agents.find((candidate) => candidate.name === name);
-      if (agent === undefined) throw new Error(`the plan names an agent that the eval lacks: ${name}`);
-      const loaded = agents.get(name) ?? loadAgent(agent, { env, modelMs: limits.modelMs, version });
-      agents.set(name, loaded);
-      return (await loaded)();
-    },
+    createAgent: agentFactory(loaded),
   };
   try {
     await reporters.onRunStart({ plan, ...head, ...place, coverage: options.coverage ?? false });
@@ -242,6 +217,48 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     exit.flush();
     await reporters.close();
   }
+}
+
+/** The environment of a run: versions, servers, agents and judge of the eval, and the extensions of the tasks that run. */
+function environmentOf(
+  spec: Eval,
+  { eval: runnable }: RunInput,
+  extensions: PreparedExtensions,
+): RunEnvironment {
+  const versions = { mcpvals: version, node: process.versions.node, platform: process.platform };
+  const summaries = extensionSummaries(runnable, (each) => {
+    const { version: resolved, hash, manifest } = extensions.of(each).resolved;
+    return { version: resolved ?? manifest?.version, hash };
+  });
+  const environment = runEnvironment(spec, versions);
+  return summaries.length === 0 ? environment : { ...environment, extensions: summaries };
+}
+
+/** Creates the folder of a run, with the plan without secrets; undefined if nothing is to be written. */
+async function folderOf(
+  head: Parameters<typeof createRunFolder>[1],
+  plan: Plan,
+  { cwd, output }: RunOptions,
+  redact: Redact,
+): Promise<RunFolder | undefined> {
+  if (output === false) return undefined;
+  if (output === undefined) refusePlanted(cwd);
+  // One by one, since the JSON of all can be many megabytes.
+  const trials = plan.trials.map((trial) => redact(trial));
+  const written = { ...redact({ ...plan, trials: [] }), trials };
+  return createRunFolder(resolve(cwd, output ?? defaultRunsFolder), head, written);
+}
+
+/** Gives a function that creates agents by name, and loads the code of each once. */
+function agentFactory({ eval: { agents, limits }, env }: RunInput): TrialServices["createAgent"] {
+  const loads = new Map<string, ReturnType<typeof loadAgent>>();
+  return async (name) => {
+    const agent = agents.find((candidate) => candidate.name === name);
+    if (agent === undefined) throw new Error(`the plan names an agent that the eval lacks: ${name}`);
+    const load = loads.get(name) ?? loadAgent(agent, { env, modelMs: limits.modelMs, version });
+    loads.set(name, load);
+    return (await load)();
+  };
 }
 
 /** The code of hooks is loaded only for an eval that has some. */
