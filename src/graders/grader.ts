@@ -6,7 +6,7 @@ import type { JsonObject } from "../base/json.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import type { JudgeSpec } from "../model/eval.ts";
 import type { Task } from "../model/task.ts";
-import { eventsOf, type FileContent } from "../model/event.ts";
+import type { FileContent } from "../model/event.ts";
 import type { AskJudge } from "./judge/verdict-forms.ts";
 import { agentActs } from "../trace/agent-acts.ts";
 import { perObject, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
@@ -207,12 +207,9 @@ export function nearestTool(name: string, tools: readonly ToolDeclaration[]): st
  */
 export function misspelling(
   name: string,
-  { tools, events }: Pick<Trajectory, "tools" | "events">,
+  { tools, hiddenTools: hidden }: Pick<Trajectory, "tools" | "hiddenTools">,
   server?: string,
 ): string | undefined {
-  const hidden = eventsOf(events, "tools.hidden").flatMap((event) =>
-    event.tools.map((tool) => ({ server: event.server, name: tool })),
-  );
   const offered = tools.filter((tool) => server === undefined || tool.server === server);
   const pattern = patternIn(name);
   if (pattern !== undefined) return patternOfQualified(pattern, [...offered, ...hidden]);

@@ -7,9 +7,10 @@ import {
   isOfServer,
   isUnrecorded,
   serverIn,
+  toolsForAgent,
 } from "../trace/agent-acts.ts";
 import { qualified } from "./grader.ts";
-import { perObject, type ToolDeclaration, type Trajectory } from "../trace/trajectory.ts";
+import { perObject, type Trajectory } from "../trace/trajectory.ts";
 
 /** One use of a tool by the agent: of a server's tool, as the gateway recorded it, or of its own, as it reports it. */
 export interface ToolUse extends Pick<
@@ -71,17 +72,6 @@ export const toolUses = perObject((trajectory: Trajectory): readonly ToolUse[] =
 export const successfulUses = perObject((trajectory: Trajectory): readonly ToolUse[] =>
   toolUses(trajectory).filter(({ worked }) => worked),
 );
-
-/** The tools that servers listed for the agent, each once, as they were listed last. */
-export const toolsForAgent = perObject(({ tools, events }: Trajectory): readonly ToolDeclaration[] => {
-  const hidden = new Set(
-    eventsOf(events, "tools.hidden").flatMap(({ server, tools: names }) =>
-      names.map((name) => qualified({ server, name })),
-    ),
-  );
-  const offered = new Map(tools.map((tool) => [qualified(tool), tool]));
-  return [...offered].flatMap(([name, tool]) => (hidden.has(name) ? [] : [tool]));
-});
 
 /** The uses that repeat an earlier one, each with the first one: the same tool of the same server, with arguments that are equal as JSON. */
 export const repeatsOf = perObject((uses: readonly ToolUse[]): ReadonlyMap<ToolUse, ToolUse> => {

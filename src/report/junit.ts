@@ -2,7 +2,7 @@ import { alikeFindings } from "../model/alike-findings.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
-import { type Gate, summarize } from "./trial-result.ts";
+import { decidingGrades, type Gate, summarize } from "./trial-result.ts";
 import { blocksOf, type RunResult, type TrialResult } from "../model/result.ts";
 import { visibleText, visibleXml } from "../base/visible-text.ts";
 import { findingsOf } from "../model/finding.ts";
@@ -180,13 +180,10 @@ function defects({ id, grades }: TrialResult): string {
 
 /** A trial that failed or could not be judged. `type` is the error's code, or the grader that decided. */
 function problem(trial: TrialResult, { evidence }: RunEnd): string {
-  const { id, verdict, error, grades } = trial;
+  const { id, verdict, error } = trial;
   const element = verdict === "fail" ? "failure" : "error";
   const lines = explainTrial(trial, evidence.get(id) ?? [], { indent: 0, page });
-  const type =
-    error?.code ??
-    grades.find((grade) => grade.verdict === verdict && grade.required !== false)?.grader ??
-    verdict;
+  const type = error?.code ?? decidingGrades(trial)[0]?.grader ?? verdict;
   const attributes = xmlAttributes({ type, message: trialReason(trial) });
   return `      <${element}${attributes}>${xmlText(lines.join("\n"))}</${element}>\n`;
 }

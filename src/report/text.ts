@@ -5,6 +5,7 @@ import { coverageTotals } from "./counters.ts";
 import {
   checkedNothing,
   countWarnings,
+  decidingGrades,
   type Gate,
   unfinishedState,
   wasNotRun,
@@ -434,9 +435,10 @@ export function describeMocks(trials: readonly TrialResult[]): string {
 const maxShownReason = 1000;
 
 /** Why a trial did not pass, in one line: its error, or what its graders say. */
-export function trialReason({ verdict, error, grades }: TrialResult): string {
+export function trialReason(trial: TrialResult): string {
+  const { verdict, error } = trial;
   if (error !== undefined) return clipText(error.message, maxShownReason);
-  const reported = grades.filter((grade) => grade.verdict === verdict && grade.required !== false);
+  const reported = decidingGrades(trial);
   if (reported.length === 0) return verdict === "skip" ? "not run" : verdict;
   return clipText(reported.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), maxShownReason);
 }

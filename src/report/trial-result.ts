@@ -244,10 +244,17 @@ export function runVerdict(
 }
 
 /** Whether a failed trial failed only as a test of what its prompt triggers, and there is a threshold for such tests. */
-function isTriggerTest({ grades }: TrialResult, thresholds: Thresholds): boolean {
+function isTriggerTest(trial: TrialResult, thresholds: Thresholds): boolean {
   if (!Object.hasOwn(thresholds, triggerAccuracy)) return false;
-  const failed = grades.filter(({ verdict, required }) => verdict === "fail" && required !== false);
-  return failed.every(({ grader }) => grader === triggerAccuracy);
+  return decidingGrades(trial).every(({ grader }) => grader === triggerAccuracy);
+}
+
+/** The grades that gave a trial its verdict. */
+export function decidingGrades({
+  verdict,
+  grades,
+}: Pick<TrialResult, "verdict" | "grades">): readonly Grade[] {
+  return grades.filter((grade) => grade.verdict === verdict && grade.required !== false);
 }
 
 /** Collects from the trials of a run what its result says of all of them. */

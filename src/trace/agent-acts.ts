@@ -91,6 +91,17 @@ export const agentActs = perObject((view: TraceView): readonly AgentAct[] => {
   return acts.sort((a, b) => a.at - b.at || a.seq - b.seq);
 });
 
+/** The tools that the agent was offered, each once, as they were listed last. */
+export const toolsForAgent = perObject(({ tools, hiddenTools }: TraceView): readonly ToolDeclaration[] => {
+  const offered = new Map(tools.map((tool) => [keyOf(tool), tool]));
+  for (const tool of hiddenTools) offered.delete(keyOf(tool));
+  return [...offered.values()];
+});
+
+function keyOf({ server, name }: Pick<ToolDeclaration, "server" | "name">): string {
+  return `${server}\n${name}`;
+}
+
 /** Whether something is said to be of an MCP server. */
 export function isOfServer({ source }: Pick<AgentAct, "source">): boolean {
   return source.startsWith("mcp:");

@@ -157,6 +157,8 @@ export interface TraceView {
   /** How a step is called for a reader, see `stepPaths`. */
   readonly pathOf: (step: string) => string;
   readonly tools: readonly ToolDeclaration[];
+  /** Tools that a server lists and the agent does not see. */
+  readonly hiddenTools: readonly Pick<ToolDeclaration, "server" | "name">[];
   /** Tools that one list has more than once. */
   readonly repeatedTools: readonly ToolDeclaration[];
   readonly usage?: Usage;
@@ -191,6 +193,7 @@ export function readTrace(events: readonly TraceEvent[]): TraceView {
   const messages = new ExchangeReader();
   const rejected: { readonly event: EventOf<"tool.rejected">; readonly place: Exchange["place"] }[] = [];
   const said: EventOf<"agent.message">[] = [];
+  const hiddenTools: TraceView["hiddenTools"][number][] = [];
   /** Tokens of an agent program, as we counted them and as it reported them; those of our own model calls. */
   const usages: { proxy?: Usage; agent?: Usage; model?: Usage } = {};
   let paths: TraceView["pathOf"] | undefined;
@@ -228,6 +231,9 @@ export function readTrace(events: readonly TraceEvent[]): TraceView {
         break;
       case "agent.message":
         said.push(event);
+        break;
+      case "tools.hidden":
+        for (const name of event.tools) hiddenTools.push({ server: event.server, name });
         break;
       case "tool.rejected":
         rejected.push({ event, place: placeOf() });
@@ -271,6 +277,7 @@ export function readTrace(events: readonly TraceEvent[]): TraceView {
     steps: steps.steps,
     pathOf: (step: string) => (paths ??= stepPaths(events))(step),
     tools: lists.tools,
+    hiddenTools,
     repeatedTools: lists.repeated(),
     usage: reported === undefined ? usages.model : addUsage(usages.model, reported),
     exchanges,

@@ -360,18 +360,15 @@ function forbiddenTools({ portable, graders = [] }: Task): readonly ForbiddenToo
 }
 
 /** Forbidden tools that fit no tool of their server, or of any: that none was called says nothing. */
-function unmatchedForbidden({ task, events, tools }: Trajectory): string[] {
+function unmatchedForbidden({ task, events, tools, hiddenTools }: Trajectory): string[] {
   const forbidden = forbiddenTools(task);
   if (forbidden.length === 0) return [];
-  const hidden = eventsOf(events, "tools.hidden").flatMap(({ server, tools }) =>
-    tools.map((name) => ({ server, name })),
-  );
   // An agent program has tools of its own, which no server lists.
   const started = eventsOf(events, "agent.started");
   const hasOwnTools =
     started.length === 0 || started.some(({ kind }) => kind === "acp" || kind === "command");
   const reported = forbidden.flatMap(({ key, server, name, pattern, args = {} }) => {
-    const offered: readonly OfferedTool[] = [...tools, ...hidden].filter(
+    const offered: readonly OfferedTool[] = [...tools, ...hiddenTools].filter(
       (tool) => server === undefined || tool.server === server,
     );
     if (offered.length === 0 || (name ?? pattern) === undefined) return [];

@@ -199,6 +199,30 @@ test("the whole prompt is bounded, whatever happened", () => {
   expect(system.length + user.length).toBeLessThan(125_000);
 });
 
+test("tools that an allow-list hides from the agent are not on offer", () => {
+  const tools = ["add", "delete"].map((name) => ({ name, inputSchema: { type: "object" } }));
+  const message = { jsonrpc: "2.0", id: 1 };
+  const { user } = judgePrompt(
+    trajectory([
+      {
+        type: "mcp.message",
+        server: "s",
+        direction: "client-to-server",
+        message: { ...message, method: "tools/list" },
+      },
+      {
+        type: "mcp.message",
+        server: "s",
+        direction: "server-to-client",
+        message: { ...message, result: { tools } },
+      },
+      { type: "tools.hidden", server: "s", tools: ["delete"] },
+    ]),
+    { nonce },
+  );
+  expect(record(user)).toEqual([`{"tool":"s/add","definition":${JSON.stringify(tools[0])}}`]);
+});
+
 test("calls of verify steps are not the agent's", () => {
   const { user } = judgePrompt(
     trajectory([

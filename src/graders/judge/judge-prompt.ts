@@ -2,7 +2,7 @@ import { resultText } from "../../expect/tool-result.ts";
 import type { Json, JsonObject } from "../../base/json.ts";
 import type { Task } from "../../model/task.ts";
 import type { TurnEnd, JudgeQuestion } from "../../model/event.ts";
-import { type AgentAct, agentActs, isUnrecorded } from "../../trace/agent-acts.ts";
+import { type AgentAct, agentActs, isUnrecorded, toolsForAgent } from "../../trace/agent-acts.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 
 /** A rubric that a grader can name. */
@@ -147,11 +147,9 @@ function recordOf(
   return [...fitLines(tools, sectionCharacters), ...fitLines(lines, sectionCharacters)].join("\n");
 }
 
-/** Every tool as its server listed it last. */
-function toolLines({ tools }: Trajectory, longest: number): readonly string[] {
-  const last = new Map(tools.map((tool) => [`${tool.server}/${tool.name}`, tool.definition]));
-  return [...last].map(([tool, definition]) =>
-    JSON.stringify({ tool, ...limitedJson("definition", definition, longest) }),
+function toolLines(trajectory: Trajectory, longest: number): readonly string[] {
+  return toolsForAgent(trajectory).map(({ server, name, definition }) =>
+    JSON.stringify({ tool: `${server}/${name}`, ...limitedJson("definition", definition, longest) }),
   );
 }
 

@@ -11,9 +11,9 @@ import type { TrialMeasurements } from "../../model/result.ts";
 import { type EventOf, eventsOf } from "../../model/event.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import { qualified } from "../grader.ts";
-import { isOfServer } from "../../trace/agent-acts.ts";
+import { isOfServer, toolsForAgent } from "../../trace/agent-acts.ts";
 import { shortened } from "../../base/visible-text.ts";
-import { namesOf, repeatsOf, seqsOf, toolsForAgent, type ToolUse, toolUses } from "../tool-uses.ts";
+import { namesOf, repeatsOf, seqsOf, type ToolUse, toolUses } from "../tool-uses.ts";
 
 /** The measurements of a trial. */
 export interface Measured {

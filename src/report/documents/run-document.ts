@@ -3,7 +3,7 @@ import type { Task } from "../../model/task.ts";
 import type { Plan, Trial } from "../../model/plan.ts";
 import { withoutUndefined } from "../../base/json.ts";
 import type { RunResult, TrialResult } from "../../model/result.ts";
-import { unfinishedState } from "../trial-result.ts";
+import { decidingGrades, unfinishedState } from "../trial-result.ts";
 import { shortened } from "../../base/visible-text.ts";
 import { addUsage } from "../../trace/trajectory.ts";
 import {
@@ -59,10 +59,11 @@ export function trialRow(trial: TrialResult): TrialRow {
 }
 
 /** Why a trial did not pass: what broke it, else the first grade of its verdict. */
-function reasonOf({ verdict, error, grades }: TrialResult): string | undefined {
+function reasonOf(trial: TrialResult): string | undefined {
+  const { verdict, error, grades } = trial;
   if (verdict === "pass") return undefined;
-  const deciding = grades.find((grade) => grade.verdict === verdict && grade.required !== false);
-  const reason = error?.message ?? (deciding ?? grades.find((grade) => grade.verdict !== "pass"))?.reason;
+  const [grade = grades.find((each) => each.verdict !== "pass")] = decidingGrades(trial);
+  const reason = error?.message ?? grade?.reason;
   return reason === undefined ? undefined : shortened(reason, maxShownReason);
 }
 
