@@ -1,7 +1,7 @@
 import { jsonDifferences } from "../expect/json-difference.ts";
 import { asObject, isJsonObject, type Json, type JsonObject, mapValues } from "../base/json.ts";
 import { eventsOf } from "../model/event.ts";
-import { mayHaveSecretMark, withoutSecretMarks } from "../base/secret-marks.ts";
+import { secretMark, withoutSecretMarks } from "../base/secret-marks.ts";
 import type { Exchange } from "../trace/trajectory.ts";
 import {
   type CheckView,
@@ -105,7 +105,7 @@ export const stabilityRules = {
 /** A listing in which marks of secrets look the same, whether they are mcpvals' own or came from outside. */
 function withEqualMarks(listing: JsonObject): JsonObject {
   const json = JSON.stringify(listing);
-  return mayHaveSecretMark(json) ? (JSON.parse(withoutSecretMarks(json)) as JsonObject) : listing;
+  return secretMark.test(json) ? (JSON.parse(withoutSecretMarks(json)) as JsonObject) : listing;
 }
 
 interface Listing {

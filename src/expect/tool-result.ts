@@ -1,4 +1,4 @@
-import { mayHaveSecretMark } from "../base/secret-marks.ts";
+import { secretMark } from "../base/secret-marks.ts";
 import { containsText, statesText } from "./contains-text.ts";
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import { previewJson, readJsonText } from "../base/read-json.ts";
@@ -177,7 +177,7 @@ function annotationsProblem(annotations: Json | undefined): string | undefined {
 /** Whether a text is Base64 (RFC 4648, section 4), with or without padding and white space, as `atob` takes it. */
 function isBase64(text: Json | undefined): boolean {
   if (typeof text !== "string") return false;
-  if (mayHaveSecretMark(text)) return true;
+  if (secretMark.test(text)) return true;
   const plain = text.replaceAll(/[\t\n\f\r ]/g, "");
   const padding = plain.indexOf("=");
   const length = padding === -1 ? plain.length : padding;

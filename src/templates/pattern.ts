@@ -7,25 +7,26 @@ export interface Pattern {
   test(text: string): boolean;
 }
 
-/** Keeps what was made of the last hundred texts: steps that poll use the same few again and again. */
-export function memoized<T>(make: (text: string) => T): (text: string) => T {
-  const kept = new Map<string, T>();
-  return (text) => {
-    const known = kept.get(text);
-    if (known !== undefined) return known;
-    const made = make(text);
-    const [oldest] = kept.keys();
-    if (kept.size === 100 && oldest !== undefined) kept.delete(oldest);
-    kept.set(text, made);
-    return made;
-  };
+/** What was made of a text, kept for the last hundred texts: steps that poll use the same few again and again. */
+export function madeOnce<T>(kept: Map<string, T>, text: string, make: (text: string) => T): T {
+  const known = kept.get(text);
+  if (known !== undefined) return known;
+  const made = make(text);
+  const [oldest] = kept.keys();
+  if (kept.size === 100 && oldest !== undefined) kept.delete(oldest);
+  kept.set(text, made);
+  return made;
 }
+
+const patterns = new Map<string, Pattern>();
 
 /**
  * Compiles a regular expression of RE2's syntax, inline flags such as `(?i)` included. Throws McpvalsError `task/pattern`
  * for an invalid one, and for the empty one, which would be found in every text.
  */
-export const compilePattern: (source: string) => Pattern = memoized(compile);
+export function compilePattern(source: string): Pattern {
+  return madeOnce(patterns, source, compile);
+}
 
 /** Has what a pattern may look for, or look for the absence of. */
 const anyText = String.raw`ERROR Error error FAIL fail null \uE000 !"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_abcdefghijklmnopqrstuvwxyz{|}~`;

@@ -9,7 +9,7 @@ import {
 } from "json-p3";
 import type { Json, KeyPath } from "../base/json.ts";
 import { maxRecordDepth } from "../base/limits.ts";
-import { compilePattern, memoized } from "./pattern.ts";
+import { compilePattern, madeOnce } from "./pattern.ts";
 
 /** What a path leads to; `singular` when it can lead to one place at most, by its own form. */
 export interface Selection {
@@ -59,11 +59,12 @@ export function completePath(path: string): string {
   return trimmed.startsWith(".") || trimmed.startsWith("[") ? `$${trimmed}` : `$.${trimmed}`;
 }
 
+const queries = new Map<string, JSONPathQuery>();
+
 /** Reads a path of RFC 9535. Throws what the library throws for one that is not valid. */
-const compile = memoized((path): JSONPathQuery => {
-  environment ??= createEnvironment();
-  return environment.compile(path);
-});
+function compile(path: string): JSONPathQuery {
+  return madeOnce(queries, path, (text) => (environment ??= createEnvironment()).compile(text));
+}
 
 /** Where the way of a path ends that leads nowhere. */
 export interface WayEnd {

@@ -1,5 +1,5 @@
 import { maxRecordDepth } from "../base/limits.ts";
-import { mayHaveSecretMark, withoutSecretMarks } from "../base/secret-marks.ts";
+import { secretMark, withoutSecretMarks } from "../base/secret-marks.ts";
 
 /** Length of the pieces that are looked for; also the shortest part of a text that is found without the rest. */
 const pieceLength = 8;
@@ -219,7 +219,7 @@ export function createRedactor(secrets: readonly Secret[]): Redact {
   };
   for (const secret of secrets) add(secret);
   const isClean = (json: string): boolean =>
-    !current().finder.mayBeIn(json) && !shapeHints.test(json) && !mayHaveSecretMark(json);
+    !current().finder.mayBeIn(json) && !shapeHints.test(json) && !secretMark.test(json);
   const change = <T>(value: T, redactText: (text: string) => string): T => {
     const json = writeJson(value);
     return json !== undefined && isClean(json)
