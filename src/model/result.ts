@@ -165,6 +165,70 @@ const summarySchema = z
   })
   .meta({ id: "Summary", description: "Number of trials by verdict." });
 
+const share = z.number().min(0).max(1);
+
+const intervalSchema = z
+  .strictObject({
+    value: share.describe("The rate."),
+    low: share.describe("Lower end of its 95 % interval."),
+    high: share.describe("Upper end."),
+  })
+  .meta({ id: "Interval", description: "A pass rate with its 95 % interval; docs/statistics.md says how." });
+
+const rateCounts = {
+  passed: count.describe("Trials that passed."),
+  scored: count.describe("Trials with the verdict pass or fail."),
+  unscored: count.describe("Trials without one: errors, timeouts, skips. They are in no rate."),
+};
+
+const taskRateSchema = z
+  .strictObject({
+    task: z.string().describe("Name of the task."),
+    suite: z.string().describe("The suite of a tool test.").exactOptional(),
+    agent: z.string().nullable().describe("Name of the agent; null when no agent takes part."),
+    variant: z.string().describe("Name of the variant, if the eval has variants.").exactOptional(),
+    ...rateCounts,
+    rate: intervalSchema.describe("Absent if no trial has a verdict.").exactOptional(),
+    flaky: z.literal(true).describe("Some trials passed and some failed. Absent otherwise.").exactOptional(),
+    durationMs: milliseconds.describe("Mean of the trials with a verdict.").exactOptional(),
+    tokens: z.number().min(0).describe("Mean of those that used a model: input and output.").exactOptional(),
+  })
+  .meta({ id: "TaskRate", description: "How often one task passed with one agent and variant." });
+
+const groupRateSchema = z
+  .strictObject({
+    agent: z.string().nullable().describe("Name of the agent; null for tasks without one."),
+    variant: z.string().describe("Name of the variant, if the eval has variants.").exactOptional(),
+    tasks: count.describe("Number of tasks."),
+    ...rateCounts,
+    theseTasks: intervalSchema
+      .describe("Mean of the tasks' rates, with the interval for running the same tasks again.")
+      .exactOptional(),
+    tasksLikeThese: intervalSchema
+      .describe("The same with the interval for other tasks of this kind; absent for fewer than two tasks.")
+      .exactOptional(),
+    bounds: z
+      .strictObject({ low: share, high: share })
+      .describe(
+        "Mean rate if every trial without a verdict had failed, and if it had passed. Absent if all have one.",
+      )
+      .exactOptional(),
+    passAt: z
+      .array(share)
+      .describe("pass@k for k = 1, 2, …: that at least one of k trials passes. Absent for one trial a task.")
+      .exactOptional(),
+    passAll: z.array(share).describe("pass^k for k = 1, 2, …: that all of k trials pass.").exactOptional(),
+  })
+  .meta({ id: "GroupRate", description: "How often all tasks passed with one agent and variant." });
+
+const ratesSchema = z.strictObject({
+  tasks: z
+    .array(taskRateSchema)
+    .describe("By task, agent and variant. Absent if each task was tried once.")
+    .exactOptional(),
+  groups: z.array(groupRateSchema).describe("By agent and variant."),
+});
+
 const coveredSchema = z
   .strictObject({
     total: count.describe("Number of items that the server lists."),
@@ -221,12 +285,8 @@ const runMeasurementsSchema = z
 
 const proportionSchema = z
   .strictObject({
-    value: z.number().min(0).max(1).describe("The share."),
-    low: z
-      .number()
-      .min(0)
-      .max(1)
-      .describe("Lower end of the 95 % interval (Wilson), as if trials were independent."),
+    value: z.number().min(0).max(1).describe("The share: the mean of the tasks' shares."),
+    low: z.number().min(0).max(1).describe("Lower end of the 95 % interval for these tasks."),
     high: z.number().min(0).max(1).describe("Upper end."),
     trials: count.describe("Trials that it is a share of."),
   })
@@ -364,7 +424,15 @@ export const resultSchema = z
       )
       .exactOptional(),
     summary: summarySchema,
+    passRate: intervalSchema
+      .describe(
+        "Mean pass rate of all tasks, each with each agent and variant, with its interval for these tasks. Absent if no trial has a verdict, and for a check.",
+      )
+      .exactOptional(),
     trials: z.array(trialSchema).describe("Every trial of the run."),
+    rates: ratesSchema
+      .describe("Pass rates by task, agent and variant. Absent where `passRate` is.")
+      .exactOptional(),
     coverage: z
       .record(z.string(), coverageSchema)
       .describe("By name of the server: which of its tools, parameters, resources and prompts trials used.")
@@ -383,6 +451,8 @@ export type RunResult = Model<typeof resultSchema>;
 export type RunVerdict = RunResult["verdict"];
 export type RunSummary = RunResult["summary"];
 export type RunEnvironment = RunResult["environment"];
+export type TaskRate = Model<typeof taskRateSchema>;
+export type GroupRate = Model<typeof groupRateSchema>;
 export type ExtensionSummary = Model<typeof extensionSchema>;
 export type Covered = Model<typeof coveredSchema>;
 export type Coverage = NonNullable<RunResult["coverage"]>;

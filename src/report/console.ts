@@ -57,10 +57,12 @@ import {
   wantedText,
   type RateRow,
   ratesByTask,
+  totalRows,
   rateText,
   taskKey,
   taskPlace,
 } from "./text.ts";
+import { comparisonsOf } from "./documents/compare-runs.ts";
 import { Progress } from "./progress.ts";
 
 /**
@@ -175,7 +177,7 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
   const groups = new Set(plan.tasks.map(groupName));
   const isImplied = groups.size === 1 && (groups.has("workflows") || groups.has("tasks"));
   const isCheck = plan.tasks.every(({ form }) => form === "check");
-  const isFolded = !isCheck && plan.trials.length > maxShownPasses;
+  const isFolded = !isCheck && (variety.attempts || plan.trials.length > maxShownPasses);
   const headed = !isImplied && !isFolded && (plan.concurrency === 1 || groups.size === 1);
   const nameOf = (trial: Nameable, room = Infinity): string => {
     const which = variantName(trial, variety);
@@ -219,7 +221,7 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
       `  ${style[tone](mark)} ${verdict === "skip" ? style.dim(name) : name}  ${time}${note}`,
     ];
   };
-  if (isFolded) return { nameOf: plannedName, of: foldPasses(plan, variety, { style, linesOf }) };
+  if (isFolded) return { nameOf: plannedName, of: foldPasses(plan, variety, { style, width, linesOf }) };
   if (!isCheck) return { nameOf: plannedName, of: linesOf };
   const ended = new Map<string, TrialResult>();
   let next = 0;
@@ -236,14 +238,14 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
   };
 }
 
-/** In a run of more trials those that pass share a line with the others of their group. */
+/** In a run of more trials, or of several attempts, those that pass share a line with the others of their group. */
 const maxShownPasses = 20;
 
-/** Lines of trials that did not pass, and one for those that did of each suite, or of each task with several attempts. */
+/** Lines of trials that did not pass, and one for those that did of each suite, or of each task with several trials. */
 function foldPasses(
   plan: Plan,
   variety: Variety,
-  { style, linesOf }: { readonly style: Page["style"]; readonly linesOf: TrialLines["of"] },
+  { style, width, linesOf }: Page & { readonly linesOf: TrialLines["of"] },
 ): TrialLines["of"] {
   const hasSeveral = variety.agents || variety.variants || variety.attempts;
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
@@ -255,6 +257,9 @@ function foldPasses(
   const left = new Map<string, number>();
   for (const trial of plan.trials) left.set(groupOf(trial), (left.get(groupOf(trial)) ?? 0) + 1);
   const passes = new Map<string, number>();
+  const { mark, tone } = verdictMarks.pass;
+  const foldedLine = (group: string, count: string): string =>
+    `  ${style[tone](mark)} ${cutToWidth(group, width - count.length - 6)}  ${style.dim(count)}`;
   return (result) => {
     const group = groupOf(result);
     const isPass = result.verdict === "pass" && partialScore(result) === "";
@@ -262,12 +267,9 @@ function foldPasses(
     const rest = (left.get(group) ?? 0) - 1;
     passes.set(group, passed);
     left.set(group, rest);
-    const { mark, tone } = verdictMarks.pass;
     return [
       ...(isPass ? [] : linesOf(result)),
-      ...(rest === 0 && passed > 0
-        ? [`  ${style[tone](mark)} ${group}  ${style.dim(`${formatInteger(passed)} passed`)}`]
-        : []),
+      ...(rest === 0 && passed > 0 ? [foldedLine(group, `${formatInteger(passed)} passed`)] : []),
     ];
   };
 }
@@ -472,11 +474,10 @@ const maxTitleWidth = 50;
 /** Maximum width of tables and findings, also when other lines are not wrapped. */
 const widestTable = 120;
 
-/** Passed attempts of each task by agent and variant; empty if the run has one agent, one variant and one attempt. */
+/** Rates of each task by agent and variant, then of all tasks, then how variants or agents compare; empty if each task was tried once. */
 function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
-  const rates = ratesByTask(result.trials, variety);
-  if (rates === undefined) return [];
-  const { columns, rows } = rates;
+  const rows = ratesByTask(result.trials, variety);
+  if (rows === undefined) return [];
   const mixed = rows.filter(({ isMixed }) => isMixed);
   const shown = rows.length <= maxShownTasks ? rows : mixed.slice(0, maxShownTasks);
   const [hidden, passed] = [mixed.length - shown.length, rows.length - mixed.length];
@@ -485,51 +486,61 @@ function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
     ...(passed > 0 ? [`  and ${countOf(passed, "task")} of which every attempt passed`] : []),
   ];
   return [
-    ...(tableLines(columns, shown, page) ?? listLines(columns, shown, page)),
-    ...(shown === rows ? [] : rest.map(page.style.dim)),
-  ];
-}
-
-/** One row for each task; undefined if the table is wider than the page. */
-function tableLines(
-  columns: readonly string[],
-  rows: readonly RateRow[],
-  { style, width }: Page,
-): string[] | undefined {
-  const widths = columns.map((name) =>
-    Math.max(displayWidth(name), widestOf(rows.map(({ cells }) => cells.get(name)?.text.length ?? 0))),
-  );
-  const room = Math.min(width, widestTable) - widths.reduce((sum, each) => sum + each + 2, 2);
-  const wanted = Math.min(maxTitleWidth, Math.max(7, widestOf(rows.map(({ title }) => displayWidth(title)))));
-  if (wanted > room && columns.length > 1) return undefined;
-  const titleWidth = Math.min(wanted, Math.max(leastTitleWidth, room));
-  const headings = columns.map((name, index) => padToWidth(name, widths[index] ?? 0)).join("  ");
-  return [
-    `${style.strong(padToWidth("By task", titleWidth + 2))}  ${style.dim(headings.trimEnd())}`.trimEnd(),
+    page.style.strong("By task") + page.style.dim("  pass rates with their 95 % intervals"),
     "",
-    ...rows.map(({ title, cells }) => {
-      const painted = columns.map((name, index) => {
-        const { text, tone } = cells.get(name) ?? { text: "", tone: "dim" };
-        return style[tone](padToWidth(text, widths[index] ?? 0));
-      });
-      return `  ${padToWidth(cutToWidth(title, titleWidth), titleWidth)}  ${painted.join("  ")}`.trimEnd();
-    }),
+    ...rateLines([...shown, ...totalRows(result, variety)], page),
+    ...(shown === rows ? [] : rest.map(page.style.dim)),
+    ...comparisonLines(result, page),
   ];
 }
 
-/** One block for each task, with a line for each column. */
-function listLines(columns: readonly string[], rows: readonly RateRow[], { style, width }: Page): string[] {
-  const nameWidth = Math.min(Math.max(20, width - 20), widestOf(columns.map(displayWidth)));
-  const blocks = rows.flatMap(({ title, cells }) => [
-    `  ${cutToWidth(title, width - 4)}`,
-    ...columns.flatMap((name) => {
-      const cell = cells.get(name);
-      const padded = style.dim(padToWidth(cutToWidth(name, nameWidth), nameWidth));
-      return cell === undefined ? [] : [`    ${padded}  ${style[cell.tone](cell.text)}`];
-    }),
-  ]);
-  return [style.strong("By task"), "", ...blocks];
+/** A line for each row, in columns; numbers that do not fit are left out from the right. */
+function rateLines(rows: readonly RateRow[], { style, width }: Page): string[] {
+  const room = Math.min(width, widestTable) - 2;
+  const widths =
+    rows[0]?.cells.map((_, column) => widestOf(rows.map(({ cells }) => displayWidth(cells[column] ?? "")))) ??
+    [];
+  const nameWidth = widestOf(rows.map(({ name }) => displayWidth(name)));
+  const countWidth = widestOf(rows.map(({ count }) => displayWidth(count)));
+  const fixed = countWidth + 2 + (nameWidth === 0 ? 0 : Math.min(nameWidth, maxTitleWidth) + 2);
+  const wanted = Math.max(
+    leastTitleWidth,
+    Math.min(maxTitleWidth, widestOf(rows.map(({ title }) => displayWidth(title)))),
+  );
+  const kept: number[] = [];
+  let used = wanted + fixed;
+  for (const [column, each] of widths.entries()) {
+    if (each === 0) continue;
+    if (used + each + 2 > room) break;
+    used += each + 2;
+    kept.push(column);
+  }
+  const titleWidth = Math.max(leastTitleWidth, Math.min(wanted, room - fixed));
+  return rows.map(({ title, name, count, tone, cells }) => {
+    const parts = [
+      padToWidth(cutToWidth(title, titleWidth), titleWidth),
+      ...(nameWidth === 0
+        ? []
+        : [padToWidth(cutToWidth(name, maxTitleWidth), Math.min(nameWidth, maxTitleWidth))]),
+      style[tone](padToWidth(count, countWidth)),
+      ...kept.map((column) => style.dim(padToWidth(cells[column] ?? "", widths[column] ?? 0))),
+    ];
+    return `  ${parts.join("  ")}`.trimEnd();
+  });
 }
+
+/** How the variants of a run compare with its first, or its agents. */
+function comparisonLines({ trials, environment }: RunResult, page: Page): string[] {
+  const comparisons = comparisonsOf(trials, environment.agents);
+  return comparisons.flatMap((statements) => [
+    "",
+    ...statements.flatMap(({ verdict, text }) =>
+      paintText({ text: visibleText(text), tone: toneOfVerdict[verdict] }, 2, page, 2),
+    ),
+  ]);
+}
+
+const toneOfVerdict = { better: "good", worse: "bad", equivalent: "plain", undecided: "dim" } as const;
 
 /** The thresholds with what was measured, in columns. */
 function gateLines(gates: readonly Gate[], { style, width }: Page): string[] {

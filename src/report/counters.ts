@@ -8,7 +8,7 @@ import {
   type TriggerTest,
 } from "../graders/tool-routing.ts";
 import { type AgentSummary, withoutModel } from "../model/plan.ts";
-import { wilson } from "../statistics/rates.ts";
+import { sumOf, theseTasks } from "../statistics/rates.ts";
 import { eventsOf } from "../model/event.ts";
 import { type Exchange, hasFailed, type Outcome, outcomeOf, type Trajectory } from "../trace/trajectory.ts";
 import type {
@@ -383,9 +383,9 @@ export class RoutingCounter {
         type === "trigger"
           ? triggered(config as unknown as TriggerTest, grade, trajectory)
           : routeOf(config as unknown as RoutingConfig, trajectory);
-      if (tools !== undefined) this.#tools.add(tools);
-      if (servers !== undefined) this.#servers.add(servers);
-      if (skills !== undefined) this.#skills.add(skills);
+      if (tools !== undefined) this.#tools.add(tools, trajectory.task.name);
+      if (servers !== undefined) this.#servers.add(servers, trajectory.task.name);
+      if (skills !== undefined) this.#skills.add(skills, trajectory.task.name);
       if (later !== undefined) this.#nearMisses += 1;
     }
   }
@@ -401,45 +401,57 @@ export class RoutingCounter {
   }
 }
 
+/** Trials of one expectation that led to one place. */
+interface Cell extends Routed {
+  readonly byTask: Map<string, number>;
+}
+
 class Cells {
-  readonly #cells = new Map<string, Routed & { trials: number }>();
+  readonly #cells = new Map<string, Cell>();
 
-  get list(): Matrix["matrix"] {
-    return [...this.#cells.values()];
-  }
-
-  add({ expected, called }: Routed, trials = 1): void {
+  add({ expected, called }: Routed, task: string): void {
     const key = JSON.stringify([expected, called]);
-    const cell = this.#cells.get(key);
-    if (cell !== undefined) cell.trials += trials;
-    else if (this.#cells.size < maxCells) this.#cells.set(key, { expected, called, trials });
+    const cell = this.#cells.get(key) ?? { expected, called, byTask: new Map<string, number>() };
+    if (!this.#cells.has(key) && this.#cells.size >= maxCells) return;
+    this.#cells.set(key, cell);
+    cell.byTask.set(task, (cell.byTask.get(task) ?? 0) + 1);
   }
 
   result(): Matrix | undefined {
-    const matrix = this.list;
-    const all = countOf(matrix);
-    const correct = matrix.filter(({ expected, called }) => expected === called);
-    if (all === 0) return undefined;
-    const shares = (by: "expected" | "called"): Matrix["recall"] => {
-      const hits = new Map(correct.map((cell) => [cell[by], cell.trials]));
-      const groups = [...Map.groupBy(matrix, (cell) => cell[by])];
-      return Object.fromEntries(
-        groups.map(([name, cells]) => [name, shareOf(hits.get(name) ?? 0, countOf(cells))]),
+    const cells = [...this.#cells.values()];
+    const correct = shareOf(cells);
+    if (correct === undefined) return undefined;
+    const shares = (by: "expected" | "called"): Matrix["recall"] =>
+      Object.fromEntries(
+        [...Map.groupBy(cells, (cell) => cell[by])].flatMap(([name, group]) => {
+          const share = shareOf(group);
+          return share === undefined ? [] : [[name, share]];
+        }),
       );
-    };
     return {
-      correct: shareOf(countOf(correct), all),
-      matrix,
+      correct,
+      matrix: cells.map(({ expected, called, byTask }) => ({
+        expected,
+        called,
+        trials: sumOf([...byTask.values()]),
+      })),
       precision: shares("called"),
       recall: shares("expected"),
     };
   }
 }
 
-function countOf(cells: readonly { readonly trials: number }[]): number {
-  return cells.reduce((sum, { trials }) => sum + trials, 0);
-}
-
-function shareOf(part: number, trials: number): Matrix["correct"] {
-  return { ...(wilson(part, trials) ?? { value: 0, low: 0, high: 1 }), trials };
+/** The share of trials that led to what was expected, as the mean of the tasks' shares; undefined for no trials. */
+function shareOf(cells: readonly Cell[]): Matrix["correct"] | undefined {
+  const tasks = new Map<string, { passed: number; scored: number }>();
+  for (const { expected, called, byTask } of cells)
+    for (const [task, trials] of byTask) {
+      const count = tasks.get(task) ?? { passed: 0, scored: 0 };
+      count.scored += trials;
+      if (expected === called) count.passed += trials;
+      tasks.set(task, count);
+    }
+  const counts = [...tasks.values()];
+  const rate = theseTasks(counts);
+  return rate && { ...rate, trials: sumOf(counts.map(({ scored }) => scored)) };
 }

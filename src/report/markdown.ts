@@ -8,6 +8,7 @@ import type { Gate } from "./trial-result.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
 import { explainTrial } from "./explain.ts";
 import { calledText, checkedServers, hasSeveralServers, placesText, serverText } from "./findings.ts";
+import { comparisonsOf } from "./documents/compare-runs.ts";
 import { measurementLines } from "./measurements.ts";
 import {
   clipText,
@@ -32,7 +33,9 @@ import {
   wantedText,
   warningRemarks,
   byResultSentence,
+  type RateRow,
   ratesByTask,
+  totalRows,
   rateText,
   taskKey,
 } from "./text.ts";
@@ -85,7 +88,7 @@ export function markdownText(
     ...(reason === "" ? [] : [[plain(reason)]]),
     ...(byResult === "" ? [] : [[plain(`${byResult}.`)]]),
     gateTable(result.gates ?? []),
-    isCheck ? [] : rateTable(trials),
+    isCheck ? [] : rateTable(result),
     ...[...checkedServers(tasks.values())].map(([server, about]) => [
       `**${plain(server)}**: ${plain(serverText(about))}`,
     ]),
@@ -166,23 +169,26 @@ function toolUseSections(result: RunResult): (readonly string[])[] {
 
 const maxShownRows = 100;
 
-/** Rates by task, those first of which not all attempts passed. */
-function rateTable(trials: readonly TrialResult[]): readonly string[] {
-  const { columns, rows } = ratesByTask(trials, varietyOf(trials)) ?? { columns: [], rows: [] };
+/** Rates by task, those first of which not all attempts passed, and how variants or agents compare. */
+function rateTable(result: RunResult): readonly string[] {
+  const variety = varietyOf(result.trials);
+  const rows = ratesByTask(result.trials, variety) ?? [];
   if (rows.length === 0) return [];
   const sorted = rows.toSorted((a, b) => Number(b.isMixed) - Number(a.isMixed));
   const rest = rows.length - maxShownRows;
+  const statements = comparisonsOf(result.trials, result.environment.agents).flat();
   return [
-    `| task | ${columns.map(plain).join(" | ")} |`,
-    `| --- |${" --- |".repeat(columns.length)}`,
-    ...sorted
-      .slice(0, maxShownRows)
-      .map(
-        ({ title, cells }) =>
-          `| ${plain(title)} | ${columns.map((name) => cells.get(name)?.text ?? "").join(" | ")} |`,
-      ),
+    "| task | agent, variant | passed | rate (95 % interval) | time | tokens | |",
+    "| --- | --- | --- | --- | --- | --- | --- |",
+    ...[...sorted.slice(0, maxShownRows), ...totalRows(result, variety)].map(rateLine),
     ...(rest > 0 ? ["", `and ${countOf(rest, "more task")}`] : []),
+    ...(statements.length === 0 ? [] : [""]),
+    ...statements.map(({ verdict, text }) => `- **${verdict}**: ${plain(text)}`),
   ];
+}
+
+function rateLine({ title, name, count, cells: [rate, time, tokens, flaky] }: RateRow): string {
+  return `| ${[title, name, count, rate, time, tokens, flaky].map(plain).join(" | ")} |`;
 }
 
 /** A section for each task, agent and variant, with its rate and its first trial that failed. */

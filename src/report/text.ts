@@ -16,6 +16,8 @@ import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } fro
 import { cutToWidth, displayWidth, padToWidth, wrapText } from "../base/columns.ts";
 import { quoteBar, visibleLines, visibleText } from "../base/visible-text.ts";
 import { addUsage } from "../trace/trajectory.ts";
+import type { Proportion } from "../statistics/rates.ts";
+import { taskRate } from "./rates.ts";
 import type { Grade, Usage } from "../model/grade.ts";
 
 /** A line of text that is safe to print, and what it means. */
@@ -285,34 +287,69 @@ export function taskKey({ task, agent, variant }: Nameable): string {
 /** A task in a table of rates. */
 export interface RateRow {
   readonly title: string;
-  /** Passed attempts of those with a verdict, by column. */
-  readonly cells: ReadonlyMap<string, { readonly text: string; readonly tone: Tone }>;
+  /** Agent and variant, where a run has several. */
+  readonly name: string;
+  /** Passed attempts of those with a verdict. */
+  readonly count: string;
+  readonly tone: Tone;
+  /** Rate with its interval, mean time, mean tokens, and whether it is flaky; empty where there is none. */
+  readonly cells: readonly [rate: string, time: string, tokens: string, flaky: string];
   readonly isMixed: boolean;
 }
 
-/** Rates of each task, a column for each agent and variant; undefined if the run has one agent, one variant and one attempt. */
+/** Rates of each task, a row for each agent and variant; undefined if the run has one agent, one variant and one attempt. */
 export function ratesByTask(
   trials: readonly TrialResult[],
   variety: Variety,
-): { readonly columns: readonly string[]; readonly rows: readonly RateRow[] } | undefined {
+): readonly RateRow[] | undefined {
   if (!variety.agents && !variety.variants && !variety.attempts) return undefined;
-  const columnOf = ({ agent, variant }: TrialResult): string => {
-    const who = agent === null ? "no agent" : visibleText(agent);
-    if (variant === undefined) return who;
-    return variety.agents || agent === null ? `${who} · ${visibleText(variant)}` : visibleText(variant);
-  };
-  const rows = [...Map.groupBy(trials, ({ task }) => task).values()].map((own): RateRow => ({
-    title: own.slice(0, 1).map(fullTitle).join(""),
-    cells: new Map([...Map.groupBy(own, columnOf)].map(([column, group]) => [column, rateCell(group)])),
-    isMixed: own.some(({ verdict }) => verdict !== "pass"),
-  }));
-  return { columns: [...new Set(trials.map(columnOf))], rows };
+  const named = { ...variety, attempts: false };
+  return [...Map.groupBy(trials, taskKey).values()].flatMap((group): RateRow[] => {
+    const [trial] = group;
+    if (trial === undefined) return [];
+    const { pass, fail, total, byToolResult } = summarize(group);
+    const { rate, durationMs, tokens, flaky } = taskRate(group);
+    return [
+      {
+        title: fullTitle(trial),
+        name: variantName(trial, named),
+        count: rateText(group),
+        tone: fail > 0 ? "bad" : pass === total && byToolResult === undefined ? "good" : "warn",
+        cells: [
+          intervalText(rate),
+          durationMs === undefined ? "" : formatDuration(durationMs),
+          tokens === undefined ? "" : `${formatInteger(tokens)} tokens`,
+          flaky === true ? "flaky" : "",
+        ],
+        isMixed: pass < total,
+      },
+    ];
+  });
 }
 
-function rateCell(trials: readonly TrialResult[]): { readonly text: string; readonly tone: Tone } {
-  const { pass, fail, total, byToolResult } = summarize(trials);
-  const tone = fail > 0 ? "bad" : pass === total && byToolResult === undefined ? "good" : "warn";
-  return { text: rateText(trials), tone };
+/** A row for all tasks of each agent and variant, where a run has several tasks with rates. */
+export function totalRows(
+  { rates, trials }: Pick<RunResult, "rates" | "trials">,
+  variety: Variety,
+): readonly RateRow[] {
+  const tasks = new Set(trials.map(({ task }) => task));
+  if (tasks.size < 2) return [];
+  const named = { ...variety, attempts: false };
+  return (rates?.groups ?? []).map(({ agent, variant, passed, scored, theseTasks }) => ({
+    title: "all tasks",
+    name: variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named),
+    count: `${formatInteger(passed)}/${formatInteger(scored)}`,
+    tone: passed < scored ? ("bad" as const) : ("good" as const),
+    cells: [intervalText(theseTasks), "", "", ""] as const,
+    isMixed: passed < scored,
+  }));
+}
+
+/** A rate with its interval: `90 % (60 to 98)`. */
+function intervalText(rate: Proportion | undefined): string {
+  if (rate === undefined) return "";
+  const [value, low, high] = [rate.value, rate.low, rate.high].map((share) => Math.round(share * 100));
+  return `${value} % (${low} to ${high})`;
 }
 
 /** A task's name with its group in front, for places without a heading. */

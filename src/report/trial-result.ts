@@ -1,4 +1,5 @@
 import { alikeFindings } from "../model/alike-findings.ts";
+import { ratesOf } from "./rates.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
 import { type Task, testedTool } from "../model/task.ts";
@@ -281,6 +282,7 @@ export class RunTally {
     { interrupted }: Pick<VerdictRules, "interrupted">,
   ): RunResult {
     const totals = this.totals();
+    const { passRate, rates } = ratesOf(trials);
     return withoutUndefined({
       schema: "mcpvals.result/1" as const,
       id,
@@ -290,7 +292,9 @@ export class RunTally {
       durationMs,
       gradedFrom,
       summary: withoutUndefined({ ...summarize(trials), warnings: countWarnings(trials) || undefined }),
+      passRate,
       trials,
+      rates,
       ...totals,
       environment,
     });

@@ -140,7 +140,7 @@ export function readPlanHead(folder: string): Omit<Plan, "trials"> {
 /** What a result says before its trials. Throws `store/corrupt`. */
 export function readResultHead(
   folder: string,
-): Pick<RunResult, "verdict" | "startedAt" | "durationMs" | "summary"> {
+): Pick<RunResult, "verdict" | "startedAt" | "durationMs" | "summary" | "passRate"> {
   return readBeforeTrials<RunResult>(folder, "result.json") ?? readResult(folder);
 }
 

@@ -50,8 +50,19 @@ describe("a matrix of 3 agents, 2 sets of servers and 2 attempts", () => {
       with: { servers: { math: { transport: "mock" } } },
       without: { servers: {} },
     });
-    expect(run.stdout).toMatch(/By task +caller · with +caller · without +guesser · with/);
-    expect(run.stdout).toMatch(/^ {2}sum +2\/2 +0\/2 +0\/2 +0\/2 +0\/2 +0\/2$/m);
+    expect(run.stdout).toMatch(/^ {2}sum +caller · with +2\/2 +100 % \(34 to 100\) /m);
+    expect(run.stdout).toMatch(/^ {2}sum +guesser · without +0\/2 +0 % \(0 to 66\) /m);
+    expect(run.stdout).toContain(
+      "On these tasks it is undecided whether without is better or worse than with",
+    );
+    expect(result.rates?.groups).toHaveLength(6);
+    expect(result.rates?.tasks?.[0]).toMatchObject({
+      task: "sum",
+      agent: "caller",
+      variant: "with",
+      passed: 2,
+      scored: 2,
+    });
   });
 
   it("can be cut to one variant", async () => {

@@ -1,6 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { expect, it } from "vitest";
 import { consoleReporter } from "../../src/report/console.ts";
+import { ratesOf } from "../../src/report/rates.ts";
 import { brokenRun, emptyRun, failingRun, interruptedRun, passingRun, variedRun } from "./runs.ts";
 import {
   brokenTrial,
@@ -153,24 +154,15 @@ it("several agents and attempts: alike failures together, and k of n by task", a
   expect(await printed(variedRun())).toBe(String.raw`mcpvals 0.1.0  travel
 3 tasks, 18 trials · agent claude (anthropic/claude-sonnet-4-5) · agent scripted (a written plan, not a model)
 
-  ✓ books a flight · claude · attempt 1            8.2 s
-  ✓ books a flight · claude · attempt 2            8.2 s
-  ✓ books a flight · claude · attempt 3            8.2 s
-  ✓ books a flight · scripted · attempt 1          12 ms
-  ✓ books a flight · scripted · attempt 2          12 ms
-  ✓ books a flight · scripted · attempt 3          12 ms
-  ✓ finds the cheapest · claude · attempt 1        8.2 s
+  ✓ books a flight  6 passed
   ✗ finds the cheapest · claude · attempt 2        8.2 s  score 0.75
   ✗ finds the cheapest · claude · attempt 3        8.2 s  score 0.75
   ✗ finds the cheapest · scripted · attempt 1      12 ms  score 0.75
   ✗ finds the cheapest · scripted · attempt 2      12 ms  score 0.75
   ✗ finds the cheapest · scripted · attempt 3      12 ms  score 0.75
-  ✓ 日本語のタスク 🎉 · claude · attempt 1         8.2 s
+  ✓ finds the cheapest  1 passed
   ! 日本語のタスク 🎉 · claude · attempt 2        31.2 s  model/unreachable
-  ✓ 日本語のタスク 🎉 · claude · attempt 3         8.2 s
-  ✓ 日本語のタスク 🎉 · scripted · attempt 1       12 ms
-  ✓ 日本語のタスク 🎉 · scripted · attempt 2       12 ms
-  ✓ 日本語のタスク 🎉 · scripted · attempt 3       12 ms
+  ✓ 日本語のタスク 🎉  5 passed
 
 Failed
 
@@ -192,11 +184,16 @@ Errors  not judged: the environment broke or time ran out
     model/unreachable  anthropic/claude-sonnet-4-5 did not answer: 529 overloaded
     Check the network, the base URL and the provider's status.
 
-By task               claude             scripted
+By task  pass rates with their 95 % intervals
 
-  books a flight      3/3                3/3
-  finds the cheapest  1/3                0/3
-  日本語のタスク 🎉   2/2, 1 not judged  3/3
+  books a flight      claude    3/3                100 % (44 to 100)  8.2 s  12,340 tokens
+  books a flight      scripted  3/3                100 % (44 to 100)  12 ms
+  finds the cheapest  claude    1/3                33 % (6 to 79)     8.2 s  12,340 tokens  flaky
+  finds the cheapest  scripted  0/3                0 % (0 to 56)      12 ms
+  日本語のタスク 🎉   claude    2/2, 1 not judged  100 % (34 to 100)  8.2 s  12,340 tokens
+  日本語のタスク 🎉   scripted  3/3                100 % (44 to 100)  12 ms
+
+  On these tasks it is undecided whether scripted is better or worse than claude: its pass rate is 11.1 points lower (95 % interval −37.6 to +23 points), which chance alone may explain.
 
   12 passed · 5 failed · 1 error · 18 trials in 1 min 34 s · 108,000 tokens in (81,000 cached), 3,060 out, 36 model requests
 
@@ -272,18 +269,24 @@ it.each([
   },
 );
 
-it("cuts long names on a terminal, before the attempt, so that times and rates stay in columns", async () => {
+it("cuts long names on a terminal, before the variant, so that times and rates stay in columns", async () => {
   const tasks = [workflow(`finds ${"the date of the review ".repeat(4)}`.trim()), workflow("short")];
-  const trials = tasks.flatMap((task) => [1, 2].map((attempt) => trialOf(task, { attempt })));
+  const trials = tasks.flatMap((task) => ["a", "b"].map((agent) => trialOf(task, { agent })));
   const run = sampleRun({ tasks, trials });
   const output = captureOutput({ isTerminal: true, columns: 70 });
   await play(run, consoleReporter(output));
   const lines = stripVTControlCharacters(output.text()).split("\n");
   expect(lines.filter((line) => line.length > 70)).toEqual([]);
   const ended = lines.filter((line) => line.includes("✓"));
-  expect(ended[0]).toMatch(/^ {2}✓ finds the date .*… · attempt 1 +41 ms$/);
+  expect(ended[0]).toMatch(/^ {2}✓ finds the date .*… · a +41 ms$/);
   expect(new Set(ended.map((line) => line.indexOf(" ms")))).toEqual(new Set([ended[0]?.indexOf(" ms")]));
-  expect(await printed(run)).toContain(`✓ ${tasks[0]?.name} · attempt 1`);
+  expect(await printed(run)).toContain(`✓ ${tasks[0]?.name} · a`);
+  const attempts = tasks.flatMap((task) => [1, 2].map((attempt) => trialOf(task, { attempt })));
+  const again = captureOutput({ isTerminal: true, columns: 70 });
+  await play(sampleRun({ tasks, trials: attempts }), consoleReporter(again));
+  const all = stripVTControlCharacters(again.text()).split("\n");
+  expect(all.filter((line) => line.length > 70)).toEqual([]);
+  expect(all).toContainEqual(expect.stringMatching(/^ {2}✓ finds the date .*… {2}2 passed$/));
 });
 
 it("tells apart failures of one task, and merges those that are alike", async () => {
@@ -368,19 +371,36 @@ function between(text: string, from: string, to = "\u0000"): string {
   return text.slice(start, end === -1 ? undefined : end).replaceAll(/^\n+|\n+$/gu, "");
 }
 
-it("lists agents and sets of servers below each task where a table would be wider than the page", async () => {
-  const task = workflow("books a flight");
-  const trials = ["claude", "a rather long name of an agent"].flatMap((agent) =>
-    ["with the server", "without"].map((variant) => trialOf(task, { agent, variant })),
+it("has a line for each agent and variant of a task, all tasks together, and says how variants compare", async () => {
+  const tasks = [workflow("books a flight"), workflow("finds a hotel")];
+  const trials = tasks.flatMap((task) =>
+    ["old", "new"].flatMap((variant) =>
+      Array.from({ length: 6 }, (_, index) =>
+        trialOf(task, {
+          variant,
+          attempt: index + 1,
+          grades: [grade("judge", variant === "new" || index === 0 ? 1 : 0, "")],
+        }),
+      ),
+    ),
   );
-  const text = await printed(sampleRun({ tasks: [task], trials }));
-  expect(between(text, "By task", "  4 passed")).toBe(
+  const run = sampleRun({ tasks, trials });
+  const text = await printed({
+    ...run,
+    end: { ...run.end, result: { ...run.end.result, ...ratesOf(run.end.result.trials) } },
+  });
+  expect(between(text, "By task", "  14 passed")).toBe(
     [
-      "  books a flight",
-      "    claude · with the server                          1/1",
-      "    claude · without                                  1/1",
-      "    a rather long name of an agent · with the server  1/1",
-      "    a rather long name of an agent · without          1/1",
+      "  pass rates with their 95 % intervals",
+      "",
+      "  books a flight  old  1/6    17 % (3 to 56)     41 ms  flaky",
+      "  books a flight  new  6/6    100 % (61 to 100)  41 ms",
+      "  finds a hotel   old  1/6    17 % (3 to 56)     41 ms  flaky",
+      "  finds a hotel   new  6/6    100 % (61 to 100)  41 ms",
+      "  all tasks       old  2/12   17 % (5 to 45)",
+      "  all tasks       new  12/12  100 % (76 to 100)",
+      "",
+      "  On these tasks new is better than old: its pass rate is 83.3 points higher (95 % interval +46 to +95.4 points); if both were equally good, less than 1 of 1,000 such comparisons would show a difference as large.",
     ].join("\n"),
   );
 });

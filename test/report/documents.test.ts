@@ -98,11 +98,12 @@ describe("a run with several attempts", () => {
   it("has a table of rates first in Markdown, and one section for each task, agent and variant", async () => {
     const text = await written("markdown", variedRun());
     const table = [
-      "| task | claude | scripted |",
-      "| --- | --- | --- |",
-      "| finds the cheapest | 1/3 | 0/3 |",
-      "| 日本語のタスク 🎉 | 2/2, 1 not judged | 3/3 |",
-      "| books a flight | 3/3 | 3/3 |",
+      "| task | agent, variant | passed | rate (95 % interval) | time | tokens | |",
+      "| --- | --- | --- | --- | --- | --- | --- |",
+      "| finds the cheapest | claude | 1/3 | 33 % (6 to 79) | 8.2 s | 12,340 tokens | flaky |",
+      "| finds the cheapest | scripted | 0/3 | 0 % (0 to 56) | 12 ms |  |  |",
+      "| 日本語のタスク 🎉 | claude | 2/2, 1 not judged | 100 % (34 to 100) | 8.2 s | 12,340 tokens |  |",
+      "| books a flight | claude | 3/3 | 100 % (44 to 100) | 8.2 s | 12,340 tokens |  |",
     ];
     expect(text).toContain(table.join("\n"));
     expect(text.indexOf("| task |")).toBeLessThan(text.indexOf("## Failed"));
@@ -126,7 +127,7 @@ it("says on the console where a failed task stands", async () => {
 });
 
 it.each([
-  ["console", /^ +ask +2\/2, 1 by the tool's result only, 1 not judged$/m],
+  ["console", /^ +ask +2\/2, 1 by the tool's result only, 1 not judged +100 % /m],
   ["console", /^ +2 passed \(1 by the tool's result only\) · /m],
   ["json", /"byToolResult": 1\b/],
   ["markdown", /^1 of 2 passed by the tool's result only: ask\.$/m],

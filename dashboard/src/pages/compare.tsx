@@ -174,7 +174,7 @@ function inWords(comparison: RunComparison<TrialRow>): readonly string[] {
   return [
     ...(statements.length === 0
       ? ["The runs have no task in common that both measured."]
-      : statements.map(({ text }) => text)),
+      : statements.map(({ text, changes = "" }) => `${text} ${changes}`.trimEnd())),
     ...(single === 0 ? [] : [`${counted(single, "task is", "tasks are")} in one run only.`]),
   ];
 }

@@ -1,6 +1,5 @@
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import { wilson } from "../../../src/statistics/rates.ts";
 import type { RunRow } from "../../../src/report/documents/documents.ts";
 import { PlainText } from "../components/plain-text.tsx";
 import { Section } from "../components/section.tsx";
@@ -95,8 +94,11 @@ function trendOf(
     const { source, summary, kind, startedAt } = run;
     if (source === undefined || summary === undefined || kind !== "run") continue;
     if (chosen !== undefined && source !== chosen) continue;
-    const rate = wilson(summary.pass, summary.pass + summary.fail);
-    if (rate === undefined) continue;
+    const judged = summary.pass + summary.fail;
+    if (judged === 0) continue;
+    const share = summary.pass / judged;
+    // Runs of older versions say no interval.
+    const rate = run.passRate ?? { value: share, low: share, high: share };
     const key = selectionOf(run);
     const points = selections.get(key) ?? [];
     // Month, day and time: runs of one minute are told apart.

@@ -9,6 +9,7 @@ import { visibleText } from "../../base/visible-text.ts";
 import type { TrialResult } from "../../model/result.ts";
 import type { Task } from "../../model/task.ts";
 import {
+  comparedTrial,
   type ComparedTask,
   type ComparedTrial,
   compareRuns,
@@ -186,18 +187,7 @@ function resultFile(name: string, path: string): NamedSide {
 }
 
 function sideOf(name: string, results: readonly TrialResult[], agents: Side["agents"]): NamedSide {
-  const trials = results.map(({ task, suite, agent, variant, verdict, durationMs, usage }): ComparedTrial =>
-    withoutUndefined({
-      task,
-      suite,
-      agent,
-      variant,
-      verdict,
-      durationMs,
-      inputTokens: usage?.inputTokens,
-      outputTokens: usage?.outputTokens,
-    }),
-  );
+  const trials = results.map(comparedTrial);
   const variants = new Set(trials.flatMap(({ variant }) => variant ?? []));
   return { name, label: name, trials, agents, variants: [...variants] };
 }
@@ -236,8 +226,8 @@ function textOf(compared: readonly Compared[]): readonly string[] {
     "",
     ...(statements.length === 0
       ? ["  They have no task in common that both measured, so nothing can be compared."]
-      : statements.flatMap(({ verdict, text }) =>
-          wrapText(visibleText(text), columns - textColumn).map(
+      : statements.flatMap(({ verdict, text, changes = "" }) =>
+          wrapText(visibleText(`${text} ${changes}`.trimEnd()), columns - textColumn).map(
             (line, at) => (at === 0 ? `  ${verdict}` : "").padEnd(textColumn) + line,
           ),
         )),
@@ -320,7 +310,9 @@ function markdownOf(compared: readonly Compared[]): readonly string[] {
     "",
     ...(statements.length === 0
       ? ["They have no task in common that both measured, so nothing can be compared."]
-      : statements.map(({ verdict, text }) => `- **${verdict}**: ${cell(text)}`)),
+      : statements.map(
+          ({ verdict, text, changes = "" }) => `- **${verdict}**: ${cell(`${text} ${changes}`.trimEnd())}`,
+        )),
     "",
     `| task | ${cell(first.label)} | ${cell(side.label)} |`,
     "| --- | --- | --- |",

@@ -100,8 +100,9 @@ it("says what a comparison shows of these tasks and of tasks like these, in sent
     ["pass rate of tasks like these", "undecided"],
   ]);
   expect(statements[0]?.text).toBe(
-    "On these tasks B is better than A: its pass rate is 12.5 points higher (95 % interval +7.2 to +15.9 points); if both were equally good, less than 1 of 1,000 such comparisons would show a difference as large. Of 8 tasks that both measured, 1 got better and 0 got worse.",
+    "On these tasks B is better than A: its pass rate is 12.5 points higher (95 % interval +7.2 to +15.9 points); if both were equally good, less than 1 of 1,000 such comparisons would show a difference as large.",
   );
+  expect(statements[0]?.changes).toBe("Of 8 tasks that both measured, 1 got better and 0 got worse.");
   expect(statements[1]?.text).toContain("which chance alone may explain");
 });
 

@@ -18,6 +18,7 @@ import {
   theseTasks,
 } from "../../statistics/rates.ts";
 import type { TrialResult } from "../../model/result.ts";
+import { withoutUndefined } from "../../base/json.ts";
 
 /** What a comparison needs of a trial: rows of the dashboard and results have it. */
 export interface ComparedTrial {
@@ -201,6 +202,8 @@ export interface Statement {
   /** The probability of such a difference by chance, adjusted for the number of metrics (Holm). */
   readonly p: number;
   readonly text: string;
+  /** How many tasks changed. */
+  readonly changes?: string;
 }
 
 export interface StatementOptions {
@@ -235,7 +238,8 @@ export function statementsOf(
       metric: "pass rate",
       verdict: onThese,
       p: adjusted,
-      text: `On these tasks ${verdictText(onThese, first, second, margin)}: ${differenceText(these)}${chanceText(onThese, adjusted)}. ${changes}`,
+      text: `On these tasks ${verdictText(onThese, first, second, margin)}: ${differenceText(these)}${chanceText(onThese, adjusted)}.`,
+      changes,
     },
     {
       metric: "pass rate of tasks like these",
@@ -308,4 +312,43 @@ function timesText(ratio: number): string {
 
 function countOf(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** What is said of the pass rates of the variants of one run, each compared with the first; else of its agents. Empty where it has one of each. */
+export function comparisonsOf(
+  results: readonly TrialResult[],
+  agents: Side["agents"],
+): readonly (readonly Statement[])[] {
+  const trials = results.filter(({ form }) => form !== "check").map(comparedTrial);
+  const variants = [...new Set(trials.flatMap(({ variant }) => variant ?? []))];
+  const acting = [...new Set(trials.flatMap(({ agent }) => agent ?? []))];
+  const across = variants.length > 1 ? "variant" : acting.length > 1 ? "agent" : undefined;
+  if (across === undefined) return [];
+  const [first = "", ...others] = across === "variant" ? variants : acting;
+  const sideOf = (name: string): Side => ({
+    agents,
+    trials: trials.filter((trial) => trial[across] === name),
+  });
+  return others.map((name) => {
+    const comparison = compareRuns(sideOf(first), sideOf(name), { across });
+    const hasTasks = (comparison.tasksLikeThese?.pairs ?? 0) >= minTasks;
+    return statementsOf(comparison, { names: [first, name] }).filter(
+      ({ metric }) => metric === "pass rate" || (hasTasks && metric === "pass rate of tasks like these"),
+    );
+  });
+}
+
+/** What a comparison needs of a trial's result. */
+export function comparedTrial(result: TrialResult): ComparedTrial {
+  const { task, suite, agent, variant, verdict, durationMs, usage } = result;
+  return withoutUndefined({
+    task,
+    suite,
+    agent,
+    variant,
+    verdict,
+    durationMs,
+    inputTokens: usage?.inputTokens,
+    outputTokens: usage?.outputTokens,
+  });
 }

@@ -28,6 +28,8 @@ export interface RunRow {
   readonly gradedFrom?: string;
   readonly durationMs?: number;
   readonly summary?: RunSummary;
+  /** Mean pass rate of its tasks with its interval; absent for runs of older versions, and without a verdict. */
+  readonly passRate?: RunResult["passRate"];
   readonly agents: readonly AgentSummary[];
   readonly servers: readonly string[];
   /** Names of its sets of servers; absent: it has none. */

@@ -49,8 +49,15 @@ export function runRow(runs: string, id: string, cwd: string): RunRow {
     const state = runState(folder, head);
     const row = rowOf(id, { head, plan: readPlanHead(folder), state, cwd });
     if (state !== "ended") return row;
-    const { verdict, durationMs, summary } = readResultHead(folder);
-    return { ...row, verdict, durationMs, summary, ...damageOf(missingAtEnd(folder, summary)) };
+    const { verdict, durationMs, summary, passRate } = readResultHead(folder);
+    return {
+      ...row,
+      verdict,
+      durationMs,
+      summary,
+      ...(passRate === undefined ? {} : { passRate }),
+      ...damageOf(missingAtEnd(folder, summary)),
+    };
   } catch (error) {
     const unknown = {
       name: id,

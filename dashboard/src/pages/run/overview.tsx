@@ -1,7 +1,7 @@
 import { alikeFindings } from "../../../../src/model/alike-findings.ts";
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import { wilson } from "../../../../src/statistics/rates.ts";
+import { theseTasks } from "../../../../src/statistics/rates.ts";
 import type { RunDocument, TrialRow } from "../../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { Count, Nothing } from "../../components/numbers.tsx";
@@ -160,12 +160,16 @@ function nameOf({ task, agent, variant }: TrialRow): string {
 function PassRate({ trials }: { readonly trials: readonly TrialRow[] }): ReactElement | null {
   const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
   const byResult = byResultText(judged);
-  const rate = wilson(judged.filter(({ verdict }) => verdict === "pass").length, judged.length);
+  const tasks = [...Map.groupBy(judged, nameOf).values()].map((group) => ({
+    passed: group.filter(({ verdict }) => verdict === "pass").length,
+    scored: group.length,
+  }));
+  const rate = theseTasks(tasks);
   if (rate === undefined) return null;
   return (
     <span className="text-muted">
       {formatPercent(rate.value)} of {counted(judged.length, "trial")} with a verdict passed
-      {byResult !== "" && `, ${byResult}`} (95% interval {formatPercent(rate.low)} to{" "}
+      {byResult !== "" && `, ${byResult}`} (95% interval for these tasks {formatPercent(rate.low)} to{" "}
       {formatPercent(rate.high)})
     </span>
   );
