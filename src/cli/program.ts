@@ -42,6 +42,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "list the tasks, workflows and tool tests without starting anything",
     load: () => import("./commands/list.ts"),
   },
+  plan: {
+    description: "say what a run would do, what it may cost and what it can show, without starting anything",
+    load: () => import("./commands/plan.ts"),
+  },
   validate: {
     description:
       "check a config, an Eval or tasks without starting anything; with --run, test that each task can fail and can be solved",

@@ -19,13 +19,18 @@ const maxK = 10;
  * a check is not repeated.
  */
 export function ratesOf(trials: readonly TrialResult[]): Pick<RunResult, "passRate" | "rates"> {
-  const counted = trials.filter(({ form }) => form !== "check");
-  const tasks = [...Map.groupBy(counted, keyOf).values()].map(taskRate);
+  const tasks = taskRates(trials);
   const passRate = theseTasks(tasks);
   if (passRate === undefined) return {};
   const groups = [...Map.groupBy(tasks, groupKeyOf).values()].map(groupRate);
-  const isRepeated = groups.length > 1 || tasks.length < counted.length;
+  const isRepeated = groups.length > 1 || tasks.some(({ scored, unscored }) => scored + unscored > 1);
   return { passRate, rates: isRepeated ? { tasks, groups } : { groups } };
+}
+
+/** The rates of the tasks of a run, one for each agent and variant. */
+export function taskRates(trials: readonly TrialResult[]): readonly TaskRate[] {
+  const counted = trials.filter(({ form }) => form !== "check");
+  return [...Map.groupBy(counted, keyOf).values()].map(taskRate);
 }
 
 function keyOf({ task, suite, agent, variant }: TrialResult): string {

@@ -397,7 +397,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     const { page, go } = opened;
     await go(`/runs/${one}`);
     await page.getByRole("link", { name: "Compare with the previous run" }).click();
-    await page.getByText("No task changed: both runs measured 3 tasks.").waitFor();
+    await page.getByText("Of 3 tasks that both measured, 0 got better and 0 got worse.").waitFor();
     const selected = page.locator("main select").nth(1).locator("option:checked");
     expect(await selected.textContent()).toMatch(new RegExp(`^${one} .* mcp-eval\\.config\\.json +fail$`));
     await page.getByRole("row", { name: /add hasty .* not in this run/ }).waitFor();
@@ -426,13 +426,13 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
       return page.route(`**/api/runs/${id}`, (request) => request.fulfill({ json }));
     };
     await serve(one, ["fail"]);
-    await serve(both, ["pass", "fail", "error"]);
+    await serve(both, ["pass", "pass", "error"]);
     await go(`/compare?a=${one}&b=${both}`);
-    await page.getByText("B is better than A.").waitFor();
+    await page.getByText("On these tasks B is better than A:").waitFor();
     await page.getByRole("button", { name: "Swap" }).click();
-    await page.getByText("B is worse than A.").waitFor();
+    await page.getByText("On these tasks B is worse than A:").waitFor();
     await go(`/runs/${both}`);
-    expect(await page.getByRole("row", { name: /^task 0/ }).innerText()).toContain("50%");
+    expect(await page.getByRole("row", { name: /^task 0/ }).innerText()).toContain("100%");
     await page.unrouteAll();
   });
 

@@ -121,6 +121,7 @@ describe("the documents of a run", () => {
         startedAt: result.startedAt,
         durationMs: result.durationMs,
         summary: result.summary,
+        passRate: result.passRate,
         agents: [],
         servers: ["calc"],
       },

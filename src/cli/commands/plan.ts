@@ -1,0 +1,150 @@
+import { availableParallelism } from "node:os";
+import { resolve } from "node:path";
+import type { Command } from "commander";
+import { withoutUndefined } from "../../base/json.ts";
+import { visibleText } from "../../base/visible-text.ts";
+import { load } from "../../formats/load.ts";
+import type { Eval } from "../../model/eval.ts";
+import { createPlan, effectiveServers, lifetimeOf, type Plan, taskOf } from "../../model/plan.ts";
+import { taskRates } from "../../report/rates.ts";
+import { replayRun } from "../../report/replay.ts";
+import { countOf, formatDuration, formatInteger } from "../../report/text.ts";
+import { prepare } from "../../run/prepare.ts";
+import { sourceOf } from "../../run/run.ts";
+import { detectableDifference } from "../../statistics/planning.ts";
+import { meanOf } from "../../statistics/rates.ts";
+import { defaultRunsFolder, readLastRun } from "../../store/run-folder.ts";
+import { addQueryFlags, queryOf, type SetExitCode, type SourceFlags, wholeNumber } from "../flags.ts";
+import { hideSecrets, workingFolder, writeJson, writeOut } from "../terminal.ts";
+
+interface PlanFlags extends SourceFlags {
+  readonly json?: boolean;
+  readonly trials?: number;
+  readonly output?: string;
+}
+
+/** `mcpvals plan`: what a run would do, what it may cost, and what it can show. Starts nothing. */
+export function define(command: Command, setExitCode: SetExitCode): void {
+  addQueryFlags(command)
+    .option("-n, --trials <n>", "number of attempts of each task", wholeNumber(10_000))
+    .option(
+      "-o, --output <dir>",
+      "folder of the runs, of which the last one is an example (default: .mcpvals/runs)",
+    )
+    .action(async (sources: readonly string[], flags: PlanFlags) =>
+      setExitCode(await execute(sources, flags)),
+    );
+}
+
+/** What a run would be. */
+interface Forecast {
+  readonly name: string;
+  readonly tasks: number;
+  readonly agents: readonly string[];
+  readonly variants: readonly string[];
+  readonly trials: number;
+  /** Calls of tools that the file says itself: those of tool tests. */
+  readonly toolTests: number;
+  /** How often each server is started or connected to. */
+  readonly serverStarts: Readonly<Record<string, number>>;
+  /** By what the last run of the same file used; absent: there is none, or none of its trials is like these. */
+  readonly expected?: { readonly run: string; readonly tokens?: number; readonly durationMs?: number };
+  /** Smallest differences of the pass rate between two runs like this that are found with 80 % probability; absent for a check. */
+  readonly detectable?: ReturnType<typeof detectableDifference>;
+}
+
+async function execute(sources: readonly string[], flags: PlanFlags): Promise<number> {
+  const { load: options, filters, json } = queryOf(sources, flags);
+  const loaded = prepare(await load({ ...options, cwd: workingFolder(), lookOnly: true }), {
+    ...filters,
+    trials: flags.trials,
+  });
+  hideSecrets(loaded.secrets);
+  const plan = createPlan(loaded.eval, availableParallelism());
+  const forecast = withoutUndefined({
+    ...forecastOf(loaded.eval, plan),
+    expected: await expectedOf(plan, sourceOf(loaded), resolve(flags.output ?? defaultRunsFolder)),
+  });
+  if (json) writeJson(forecast, 2);
+  else writeOut(linesOf(forecast, plan).map(visibleText).join("\n"));
+  return 0;
+}
+
+function forecastOf(spec: Eval, plan: Plan): Forecast {
+  const { tasks, trials } = plan;
+  const tested = new Set(tasks.filter(({ form }) => form === "tool-test").map(({ name }) => name));
+  const attempts = Map.groupBy(trials, ({ task, agent, variant }) => JSON.stringify([task, agent, variant]));
+  const repeated = Math.min(...[...attempts.values()].map(({ length }) => length));
+  return {
+    name: spec.name,
+    tasks: tasks.length,
+    agents: [...new Set(trials.flatMap(({ agent }) => agent ?? []))],
+    variants: (spec.variants ?? []).map(({ name }) => name),
+    trials: trials.length,
+    toolTests: trials.filter(({ task }) => tested.has(task)).length,
+    serverStarts: serverStarts(spec, plan),
+    ...(trials.length === 0 ? {} : { detectable: detectableDifference(tasks.length, repeated) }),
+  };
+}
+
+/** How often the servers of a plan are started: once for each trial, each task with its agent and variant, or the run. */
+function serverStarts(spec: Eval, plan: Plan): Readonly<Record<string, number>> {
+  const starts = new Map<string, Set<string>>();
+  for (const trial of plan.trials) {
+    const { id, task, agent, variant } = trial;
+    for (const [name, server] of Object.entries(effectiveServers(spec, taskOf(trial, plan), variant))) {
+      const lifetime = lifetimeOf(server);
+      const use = lifetime === "per_trial" ? id : lifetime === "per_task" ? [task, agent, variant] : variant;
+      const uses = starts.get(name) ?? new Set<string>();
+      starts.set(name, uses.add(JSON.stringify(use ?? null)));
+    }
+  }
+  return Object.fromEntries([...starts].map(([name, uses]) => [name, uses.size]));
+}
+
+/** What the trials of the plan are expected to use, by the means of the same tasks in the last run. */
+async function expectedOf(plan: Plan, source: string, runs: string): Promise<Forecast["expected"]> {
+  const last = await readLastRun(runs, source).catch(() => undefined);
+  if (last === undefined) return undefined;
+  const rates = taskRates(replayRun(last).result.trials);
+  const known = new Map(rates.map((rate) => [JSON.stringify([rate.task, rate.agent]), rate]));
+  const found = plan.trials.map(({ task, agent }) => known.get(JSON.stringify([task, agent])));
+  const totalOf = (key: "tokens" | "durationMs"): number | undefined => {
+    const values = found.flatMap((rate) => rate?.[key] ?? []);
+    return values.length === 0 ? undefined : meanOf(values) * plan.trials.length;
+  };
+  const total = { tokens: totalOf("tokens"), durationMs: totalOf("durationMs") };
+  return total.durationMs === undefined ? undefined : withoutUndefined({ run: last.id, ...total });
+}
+
+function points(share: number): string {
+  return `${Math.ceil(share * 100)} points`;
+}
+
+function linesOf(
+  { name, tasks, agents, variants, trials, toolTests, serverStarts: starts, expected, detectable }: Forecast,
+  { concurrency }: Plan,
+): readonly string[] {
+  const facts = [
+    countOf(tasks, "task"),
+    ...(agents.length === 0 ? [] : [`${agents.length === 1 ? "agent" : "agents"} ${agents.join(", ")}`]),
+    ...(variants.length === 0 ? [] : [`variants ${variants.join(", ")}`]),
+  ];
+  return [
+    name,
+    `  ${facts.join(" · ")}`,
+    `  ${countOf(trials, "trial")}, up to ${formatInteger(concurrency)} at once${toolTests === 0 ? "" : `, ${formatInteger(toolTests)} of them calls of tool tests`}`,
+    ...Object.entries(starts).map(([server, count]) => `  server ${server}: ${countOf(count, "start")}`),
+    "",
+    ...(expected === undefined
+      ? ["  Tokens, money and time: unknown; there is no earlier run of this file."]
+      : [
+          `  By the run ${expected.run}: ${expected.tokens === undefined ? "no tokens" : `about ${formatInteger(expected.tokens)} tokens`}, ${formatDuration(expected.durationMs ?? 0)} of trials. Money: unknown.`,
+        ]),
+    ...(detectable === undefined
+      ? []
+      : [
+          `  Two such runs can be told apart on these tasks from about ${points(detectable.theseTasks)} on, for tasks like these from about ${points(detectable.tasksLikeThese)} on (with 80 % probability).`,
+        ]),
+  ];
+}
