@@ -1,13 +1,7 @@
 import { homedir, tmpdir } from "node:os";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CompleteProgram } from "../agents/declared-agents.ts";
-import {
-  buildServer,
-  type BuildServer,
-  type ParsedProgram,
-  type ServerLifetime,
-  type ServerProgramSpec,
-} from "../model/server.ts";
+import type { ParsedProgram, ServerProgramSpec } from "../model/server.ts";
 import type { ClientInput } from "./convert/client/client-file.ts";
 import { mapValues, withoutUndefined } from "../base/json.ts";
 import type { LookupVariable } from "../base/read-json.ts";
@@ -167,25 +161,4 @@ function homeFolder(): string | undefined {
   } catch {
     return undefined; // the system does not know this user
   }
-}
-
-const startupTimeoutMs = 30_000;
-
-/** Creates the function that builds the servers of files in a folder. */
-export function serverBuilder({
-  dir,
-  loadContext: { environment, overrides },
-  lifetime,
-}: {
-  readonly dir: string;
-  readonly loadContext: LoadContext;
-  readonly lifetime?: ServerLifetime | undefined;
-}): BuildServer {
-  return (name, server) =>
-    buildServer(name, server, {
-      startupTimeoutMs,
-      lifetime,
-      resolvePath: (path) => resolve(dir, path),
-      completeStdio: (stdio) => completeStdio(stdio, { dir, environment, overrides }),
-    });
 }

@@ -1,3 +1,4 @@
+import { serverBuilder } from "./server-builder.ts";
 import { basename, dirname, resolve } from "node:path";
 import {
   graderTypesAt,
@@ -35,7 +36,6 @@ import {
   programCompleter,
   displayPath,
   unsetInherited,
-  serverBuilder,
 } from "./environment.ts";
 import { type ConfigDocument, FileProblems, valueDocument } from "./read/document.ts";
 import { loadMcpConfig, noServers } from "./convert/client/client-servers.ts";

@@ -1,3 +1,4 @@
+import { serverBuilder } from "./server-builder.ts";
 import { resolve } from "node:path";
 import { McpvalsError } from "../base/error.ts";
 import { hasCredentials } from "../model/fields.ts";
@@ -10,7 +11,6 @@ import {
   type LoadContext,
   lookupIn,
   displayPath,
-  serverBuilder,
 } from "./environment.ts";
 import { load } from "./load.ts";
 import { FileProblems } from "./read/document.ts";

@@ -1,3 +1,4 @@
+import { serverBuilder } from "../../server-builder.ts";
 import { basename, dirname, extname, resolve } from "node:path";
 import { interpolateParts } from "../../../base/read-json.ts";
 import {
@@ -45,7 +46,6 @@ import {
   lookupIn,
   programCompleter,
   displayPath,
-  serverBuilder,
 } from "../../environment.ts";
 import { FileProblems, plainDocument } from "../../read/document.ts";
 import { loadMcpConfig, type McpServers, noServers, serversOfVariables } from "../client/client-servers.ts";

@@ -1,3 +1,4 @@
+import { serverBuilder } from "../../server-builder.ts";
 import { readdirSync } from "node:fs";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { interpolateParts } from "../../../base/read-json.ts";
@@ -23,13 +24,7 @@ import {
   requestedJudge,
 } from "../../assemble-eval.ts";
 import { withSkills } from "../eval/convert-eval.ts";
-import {
-  type LoadContext,
-  lookupIn,
-  programCompleter,
-  displayPath,
-  serverBuilder,
-} from "../../environment.ts";
+import { type LoadContext, lookupIn, programCompleter, displayPath } from "../../environment.ts";
 import { type ConfigDocument, FileProblems, plainDocument } from "../../read/document.ts";
 import {
   graderTypesAt,
