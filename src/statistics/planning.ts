@@ -1,9 +1,6 @@
 import { z95 } from "./rates.ts";
 import { normalQuantile } from "./distributions.ts";
 
-/** The 80 % quantile of the normal distribution: the chance to find a difference that is there. */
-const z80 = normalQuantile(0.8);
-
 /**
  * What is assumed of tasks before anything has run: 60 % pass, half of the variance is between tasks, and what a task's rate is on one side it mostly is on
  * the other (correlation 0.9). After Miller (2024, arXiv 2411.00640), with the values of its examples.
@@ -21,7 +18,8 @@ export function detectableDifference(
   const variance = assumed.rate * (1 - assumed.rate);
   const between = assumed.between * variance;
   const within = variance - between;
-  const factor = z95 + z80;
+  // The 80 % quantile: the chance to find a difference that is there.
+  const factor = z95 + normalQuantile(0.8);
   const differenceOf = (each: number): number => Math.min(1, factor * Math.sqrt(each / tasks));
   return {
     theseTasks: differenceOf((2 * within) / trials),
