@@ -382,11 +382,13 @@ const gateSchema = z
     name: z
       .string()
       .describe(
-        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed; `answerRate`, the share that passed without `byToolResult`; `toolCoverage`, `parameterCoverage`, `resourceCoverage` or `promptCoverage`, the share of what servers list that trials used; else the mean score of the grader of this name, or the mean of the measurement.",
+        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed; `lowerBound`, the lower end of the 95 % interval of the pass rate on these tasks; `answerRate`, the share that passed without `byToolResult`; `toolCoverage`, `parameterCoverage`, `resourceCoverage` or `promptCoverage`, the share of what servers list that trials used; else the mean score of the grader of this name, or the mean of the measurement.",
       ),
     verdict: z
       .enum(["pass", "fail", "incomplete"])
-      .describe("`incomplete`: nothing was measured, or trials that were not could have changed it."),
+      .describe(
+        "`incomplete`: nothing was measured, or trials that were not, or more of them, could change it.",
+      ),
     value: z.number().min(0).nullable().describe("What was measured; null if nothing was."),
     threshold: z.number().min(0).describe("Lowest value that passes; with `atMost` the highest."),
     atMost: z.literal(true).describe("Less is better.").exactOptional(),
@@ -403,7 +405,7 @@ export const resultSchema = z
     verdict: z
       .enum(runVerdicts)
       .describe(
-        "`fail`: a trial failed, though not where `gates` have a `passRate`; a gate failed; or there are more than `maxWarnings` warnings. `incomplete`: nothing failed, but errors, timeouts or missing evidence could have changed the verdict.",
+        "`fail`: a trial failed, though not where `gates` have a `passRate` or `lowerBound`; a gate failed; or there are more than `maxWarnings` warnings. `incomplete`: nothing failed, but errors, timeouts or missing evidence could have changed the verdict.",
       ),
     maxWarnings: z
       .int()

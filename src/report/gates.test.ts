@@ -195,3 +195,33 @@ it.each<readonly [string, readonly TrialResult[], Readonly<Record<string, number
 ])("%s", (_, trials, thresholds, verdict) => {
   expect(runVerdict(trials, { interrupted: false, thresholds })).toBe(verdict);
 });
+
+const attempts = (passed: number, of: number): TrialResult[] =>
+  Array.from({ length: of }, (_, index) => trial(index < passed ? "pass" : "fail"));
+
+// Wilson: 20 of 20 is 83.9 to 100 %, 2 of 20 is 2.8 to 30.1 %, 15 of 20 is 53.1 to 88.8 %.
+it.each<readonly [string, readonly TrialResult[], number, Gate["verdict"], number | null]>([
+  ["shown to be reached", attempts(20, 20), 0.8, "pass", 0.838875],
+  ["shown to be missed", attempts(2, 20), 0.8, "fail", 0.02787],
+  ["undecided", attempts(15, 20), 0.8, "incomplete", 0.531299],
+  [
+    "reached, but for a trial without a verdict",
+    [...attempts(20, 20), trial("error")],
+    0.8,
+    "incomplete",
+    0.838875,
+  ],
+  ["not measured", [trial("error")], 0.8, "incomplete", null],
+])("the lower bound of the pass rate: %s", (_, trials, threshold, verdict, value) => {
+  const [gate] = gatesOf(trials, { lowerBound: threshold });
+  expect(gate).toMatchObject({ name: "lowerBound", verdict });
+  if (value === null) expect(gate?.value).toBeNull();
+  else expect(gate?.value).toBeCloseTo(value, 5);
+});
+
+it("the lower bound decides about failed trials", () => {
+  const trials = [...attempts(59, 60)];
+  expect(runVerdict(trials, { interrupted: false, thresholds: { lowerBound: 0.9 } })).toBe("pass");
+  expect(runVerdict(trials, { interrupted: false, thresholds: { lowerBound: 0.95 } })).toBe("incomplete");
+  expect(runVerdict(trials, { interrupted: false, thresholds: { score: 0 } })).toBe("fail");
+});

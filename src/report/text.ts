@@ -1,10 +1,11 @@
 import picocolors from "picocolors";
-import { roundMeasured } from "../graders/measurements/metrics.ts";
+import { lowerBound, roundMeasured } from "../graders/measurements/metrics.ts";
 import { type AgentSummary, type Trial, withoutModel } from "../model/plan.ts";
 import { coverageTotals } from "./counters.ts";
 import {
   checkedNothing,
   countWarnings,
+  decidesFailures,
   decidingGrades,
   type Gate,
   unfinishedState,
@@ -502,7 +503,9 @@ export function gateText(gate: Gate): string {
   if (verdict === "fail")
     return `${measured} is ${atMost === true ? "above" : "below"} ${threshold} (${about})`;
   if (verdict === "pass") return `${measured}, ${needed} (${about})`;
-  return `${measured} of ${about}, ${needed}: trials that were not measured could change it`;
+  const why =
+    name === lowerBound ? "more trials would decide it" : "trials that were not measured could change it";
+  return `${measured} of ${about}, ${needed}: ${why}`;
 }
 
 /** Says of a run that it only graded the record of another one; empty otherwise. */
@@ -525,7 +528,7 @@ export function verdictReason(result: RunResult): string {
   if (verdict === "fail") {
     const low = gatesText("fail");
     if (low !== "") return `Failed: ${low}.`;
-    if (fail > 0 && !gates.some(({ name }) => name === "passRate")) return "";
+    if (fail > 0 && !decidesFailures(gates.map(({ name }) => name))) return "";
     return `Failed: ${countOf(countWarnings(trials), "warning")}; --max-warnings allows ${maxWarnings}.`;
   }
   if (verdict === "pass")

@@ -1,12 +1,19 @@
 import { alikeFindings } from "../model/alike-findings.ts";
-import { ratesOf } from "./rates.ts";
+import { ratesOf, taskRates } from "./rates.ts";
+import { type Proportion, theseTasks } from "../statistics/rates.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
 import { type Task, testedTool } from "../model/task.ts";
 import type { Thresholds } from "../model/eval.ts";
 import { judgesOf } from "../graders/judge/calibration.ts";
 import { measure } from "../graders/measurements/measure.ts";
-import { coveredKind, type Metric, metricOf, runMeasures } from "../graders/measurements/metrics.ts";
+import {
+  coveredKind,
+  lowerBound,
+  type Metric,
+  metricOf,
+  runMeasures,
+} from "../graders/measurements/metrics.ts";
 import { findingsOf } from "../model/finding.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import { eventsOf, type TrialOutcome } from "../model/event.ts";
@@ -223,7 +230,7 @@ export interface VerdictRules extends Partial<Pick<RunResult, "coverage" | "envi
  * The verdict of a run. An interrupted run is `interrupted`; else a failed trial, a value below its threshold, or more than
  * `maxWarnings` warnings make it `fail`; else it is `incomplete` when something could have changed the verdict (an error, a
  * timeout, a trial that was never run or in which nothing was checked, nothing to compare with a threshold) or when no trial was
- * judged; else `pass`. Where there is a threshold of `passRate`, it decides about failed trials; one of `trigger_accuracy` about
+ * judged; else `pass`. Where there is a threshold of `passRate` or `lowerBound`, it decides about failed trials; one of `trigger_accuracy` about
  * those that failed as trigger tests.
  */
 export function runVerdict(
@@ -234,7 +241,7 @@ export function runVerdict(
   const { pass, fail, error, timeout } = summarize(trials);
   const gates = gatesOf(trials, thresholds, covering);
   const isFailed =
-    !Object.hasOwn(thresholds, "passRate") &&
+    !decidesFailures(Object.keys(thresholds)) &&
     trials.some((trial) => trial.verdict === "fail" && !isTriggerTest(trial, thresholds));
   if (isFailed || gates.some(({ verdict }) => verdict === "fail") || tooManyWarnings(trials, maxWarnings))
     return "fail";
@@ -242,6 +249,11 @@ export function runVerdict(
   if (isOpen || pass + fail === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
     return "incomplete";
   return "pass";
+}
+
+/** Whether one of the thresholds of these names decides about failed trials, of which otherwise one fails the run. */
+export function decidesFailures(names: readonly string[]): boolean {
+  return names.some((name) => name === "passRate" || name === lowerBound);
 }
 
 /** Whether a failed trial failed only as a test of what its prompt triggers, and there is a threshold for such tests. */
@@ -403,6 +415,7 @@ export function gatesOf(
 ): readonly Gate[] {
   return Object.entries(thresholds).map(([name, threshold]) => {
     const kind = coveredKind(name);
+    if (name === lowerBound) return boundGate(trials, threshold);
     return kind === undefined
       ? gateOf(trials, name, threshold)
       : { name, threshold, ...coverageOf(kind, threshold, trials, covering) };
@@ -425,6 +438,32 @@ function coverageOf(
     environment !== undefined && coverageGaps({ coverage, environment }).some(({ isUsed }) => !isUsed);
   if (value >= threshold) return { verdict: hasUnknown ? "incomplete" : "pass", value, trials: judged };
   return { verdict: isCut ? "incomplete" : "fail", value, trials: judged };
+}
+
+/**
+ * The lower bound of the pass rate on these tasks: the gate passes when it is at least the threshold, fails when the upper bound is below, and is
+ * undecided in between. A trial without a verdict could have had either.
+ */
+function boundGate(trials: readonly TrialResult[], threshold: number): Gate {
+  const tasks = taskRates(trials);
+  const rate = theseTasks(tasks);
+  const measured = tasks.reduce((sum, { scored }) => sum + scored, 0);
+  const common = { name: lowerBound, threshold, trials: measured };
+  if (rate === undefined) return { ...common, verdict: "incomplete", value: null };
+  const open = Map.groupBy(
+    trials.filter((trial) => couldHaveMeasured(trial, "")),
+    ({ task, agent, variant }) => JSON.stringify([task, agent, variant]),
+  );
+  const ifOpen = (passed: 0 | 1): Proportion | undefined =>
+    theseTasks(
+      tasks.map((task) => {
+        const missing = open.get(JSON.stringify([task.task, task.agent, task.variant]))?.length ?? 0;
+        return { passed: task.passed + passed * missing, scored: task.scored + missing };
+      }),
+    );
+  const [lowest, highest] = [ifOpen(0)?.low ?? 0, ifOpen(1)?.high ?? 1];
+  const verdict = lowest >= threshold ? "pass" : highest < threshold ? "fail" : "incomplete";
+  return { ...common, verdict, value: rounded(rate.low) };
 }
 
 /** A trial that should have been measured and was not could have had any value, from 0 to 1 where it is a score or a share. */

@@ -10,6 +10,7 @@ import type { ModelSpec } from "../model/agent.ts";
 import { usesJudge } from "../model/step.ts";
 import { canBeJudged } from "../graders/judge/llm-judge.ts";
 import { graderKinds } from "../graders/kinds.ts";
+import { decidesFailures } from "../report/trial-result.ts";
 import { canBeMissed, thresholdProblem } from "../graders/thresholds.ts";
 import { applyOverrides } from "../model/plan.ts";
 import { FileProblems } from "../formats/read/document.ts";
@@ -114,10 +115,15 @@ function thresholdsOf(
   );
   const thresholds: Thresholds = { ...Object.fromEntries(known), ...wanted };
   const names = Object.entries(thresholds);
-  if (thresholds["passRate"] === 0 && !names.some(([name, value]) => canBeMissed(name, value, tasks)))
-    throw new McpvalsError("config/checks-nothing", "with the threshold passRate 0 this run could not fail", {
-      hint: "It leaves the decision to the other thresholds: give one that can be missed, such as score: 0.8.",
-    });
+  const deciding = names.find(([name]) => decidesFailures([name]))?.[0];
+  if (deciding !== undefined && !names.some(([name, value]) => canBeMissed(name, value, tasks)))
+    throw new McpvalsError(
+      "config/checks-nothing",
+      `with the threshold ${deciding} 0 this run could not fail`,
+      {
+        hint: "It leaves the decision to the other thresholds: give one that can be missed, such as score: 0.8.",
+      },
+    );
   return thresholds;
 }
 

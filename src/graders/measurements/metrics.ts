@@ -86,10 +86,14 @@ const coverageMeasures = {
   promptCoverage: "prompts",
 } as const;
 
+/** Name of the threshold that compares the lower bound of the pass rate; like `passRate` it decides about failed trials. */
+export const lowerBound = "lowerBound";
+
 /** The values of a whole run that thresholds can compare, besides graders and measurements: shares, and a mean from 0 to 1. */
 export const runMeasures: readonly string[] = [
   "score",
   "passRate",
+  lowerBound,
   "answerRate",
   ...Object.keys(coverageMeasures),
 ];
