@@ -208,7 +208,10 @@ const groupRateSchema = z
       .describe("The same with the interval for other tasks of this kind; absent for fewer than two tasks.")
       .exactOptional(),
     bounds: z
-      .strictObject({ low: share, high: share })
+      .strictObject({
+        low: share.describe("If every one had failed."),
+        high: share.describe("If every one had passed."),
+      })
       .describe(
         "Mean rate if every trial without a verdict had failed, and if it had passed. Absent if all have one.",
       )

@@ -8,7 +8,6 @@ import {
   type JSONPathQuery,
 } from "json-p3";
 import type { Json, KeyPath } from "../base/json.ts";
-import { maxRecordDepth } from "../base/limits.ts";
 import { compilePattern, madeOnce } from "./pattern.ts";
 
 /** What a path leads to; `singular` when it can lead to one place at most, by its own form. */
@@ -224,9 +223,12 @@ function refuseLarge(value: Json): void {
   }
 }
 
+/** Levels of a value in which a path is followed; more would exhaust the stack. Files and outputs of programs may be deeper than messages. */
+const maxDepth = 2000;
+
 /** The library's own `match` and `search` use an engine that a pattern could hang. */
 function createEnvironment(): JSONPathEnvironment {
-  const created = new JSONPathEnvironment({ maxRecursionDepth: maxRecordDepth });
+  const created = new JSONPathEnvironment({ maxRecursionDepth: maxDepth });
   const { functionRegister } = created;
   functionRegister.set(
     "search",
