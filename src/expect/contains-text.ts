@@ -1,9 +1,8 @@
+import { secretMarks } from "../base/secret-marks.ts";
 import { dashes, plainText } from "../base/visible-text.ts";
 import type { ExpectedState } from "../model/fields.ts";
 import { compilePattern } from "../templates/pattern.ts";
 
-/** The redactor's marks in place of a secret (see `trace/redact.ts`). */
-const marks = /\[(?:part of )?secret:[^\]]*\]|\[\*\*\*\]|‹\*\*\*›/g;
 /** Of Unicode's private use: marks are translated to these characters, so that only the same mark matches. */
 const firstPrivate = 0xf_0000;
 
@@ -61,7 +60,7 @@ function comparables(text: string, wanted: string): readonly [where: string, wha
 }
 
 function comparable(text: string): string {
-  return text.replaceAll(marks, seal).toLowerCase();
+  return text.replaceAll(secretMarks, seal).toLowerCase();
 }
 
 function seal(mark: string): string {

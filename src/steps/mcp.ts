@@ -278,10 +278,11 @@ async function checkAnswer(
   const { expect } = step;
   const { failure, outcome, isUnusable } = answer;
   const endedWell = (failure !== undefined) === mustFail(expect) && !isUnusable;
+  const ofResult = resultChecks(expect, answer);
   const checks = [
-    ...callChecks(expect, answer, context),
+    ...callChecks(expect, answer, ofResult, context),
     ...errorChecks(expect, answer),
-    ...resultChecks(expect, answer),
+    ...ofResult,
     ...(endedWell ? await contentChecks(step, answer, context) : []),
     ...(await schemaChecks(answer, tool, context)),
     ...latencyChecks(expect, answer),
@@ -289,8 +290,8 @@ async function checkAnswer(
   if (checks.length === 0 && !isToolTest(context)) return [goodCall];
   if (failure === undefined || isUnusable) return checks;
   const isBroken = outcome.kind === "error" && brokenCodes.includes(outcome.code);
-  const { isError: _, error: __, ...ofResult } = expect;
-  const lacksResult = !mustFail(expect) && Object.values(ofResult).some((each) => each !== undefined);
+  const { isError: _, error: __, ...wanted } = expect;
+  const lacksResult = !mustFail(expect) && Object.values(wanted).some((each) => each !== undefined);
   if (!isBroken && !lacksResult) return checks;
   // The server broke, or there is no result to check: a failed check is no evidence.
   return checks.map((check) => (check.passed ? check : { ...check, evidence: "notRun" }));
@@ -307,8 +308,13 @@ const goodCall: Check = {
   message: "it succeeded",
 };
 
-/** Checks whether the call ended as expected, where no other check does. */
-function callChecks(expect: McpExpectation, answer: Answer, context: StepContext): Check[] {
+/** Checks whether the call ended as expected, where no other check does, such as a failed one of the result. */
+function callChecks(
+  expect: McpExpectation,
+  answer: Answer,
+  ofResult: readonly Check[],
+  context: StepContext,
+): Check[] {
   const { failure, isUnusable, outcome, text } = answer;
   if (expect.isError === true) {
     const passed = failure !== undefined && !isUnusable;
@@ -319,7 +325,7 @@ function callChecks(expect: McpExpectation, answer: Answer, context: StepContext
   }
   if (mustFail(expect)) return [];
   if (failure === undefined) return expect.isError === false ? [goodCall] : [];
-  if (expect.result !== undefined) return [];
+  if (ofResult.some(({ passed }) => !passed)) return [];
   // In a tool test, the grade of the calls reports an error of the server.
   if (isToolTest(context) && (outcome.kind === "result" || outcome.code !== undefined)) return [];
   const message = failure === "" ? "it failed without a message" : `no result: ${failure}`;

@@ -289,6 +289,13 @@ describe("an agent's reports and the calls on record", () => {
     expect(acts.filter(isUnrecorded).map(({ report }) => report?.callId)).toEqual(unrecorded);
   });
 
+  it("are read in time linear to the reports of one use", () => {
+    const run = new ProgramTrial();
+    const count = 200_000;
+    for (let index = 0; index < count; index += 1) run.reports("b1", "bash", { status: "started" });
+    expect(agentActs(run.trajectory(workflowTask())).map(({ seqs }) => seqs.length)).toEqual([count]);
+  });
+
   it("leave out the calls of steps, which are not the agent's", () => {
     const run = new ProgramTrial().reports("mine", "mine", { ...calcAdd, args: { a: 1 } });
     run.step("check", {}, () => void run.call("add", { a: 1 }, { content: [] }, { server: "calc" }));

@@ -26,10 +26,13 @@ export interface AgentTool extends Omit<EventOf<"agent.tool">, "type" | "trial" 
 
 /** Joins what an agent reports of its uses of tools, in the order in which they began. A later report of a use wins. */
 function agentTools(events: readonly TraceEvent[]): readonly AgentTool[] {
-  const tools = new Map<string, AgentTool>();
+  const tools = new Map<string, AgentTool & { readonly reports: EventOf<"agent.tool">[] }>();
   for (const event of eventsOf(events, "agent.tool")) {
     const { type: _type, trial: _trial, seq, at, ...reported } = event;
     const before = tools.get(reported.callId);
+    // One list for a use: it may have very many reports.
+    const reports = before?.reports ?? [];
+    reports.push(event);
     // An empty object is how some agents begin to report arguments that they do not have yet.
     const { args = {} } = reported;
     const isEmpty = isJsonObject(args) && Object.keys(args).length === 0;
@@ -37,7 +40,7 @@ function agentTools(events: readonly TraceEvent[]): readonly AgentTool[] {
       ...before,
       ...reported,
       ...(before?.args !== undefined && isEmpty ? { args: before.args } : {}),
-      reports: [...(before?.reports ?? []), event],
+      reports,
       seq: before?.seq ?? seq,
       startedAt: before?.startedAt ?? at,
       ...(reported.status === "started" ? {} : { endedAt: at }),

@@ -246,6 +246,17 @@ describe("result and error", () => {
       "passed",
       [["result", true, "the result contains what was expected"]],
     ],
+    // The result is as expected, but the call failed, which was not.
+    ...[{}, { isError: false }].map((more): [McpRequest, McpExpectation, CallOutcome, string, unknown[]] => [
+      add,
+      { ...more, result: { content: [{ text: "code 5" }] } },
+      failed,
+      "failed",
+      [
+        ["call", false, "no result: code 5"],
+        ["result", true, "the result contains what was expected"],
+      ],
+    ]),
     [add, { error: "CODE" }, failed, "passed", [["error", true, "failed as expected"]]],
     [
       add,
@@ -284,8 +295,12 @@ describe("result and error", () => {
   });
 
   it("of a failed call, and of what is not JSON, prove nothing to a not", async () => {
-    const not = (reply: CallOutcome, expected: Json): Promise<StepReport> => {
-      const steps = [stepOf(add, { result: expected })];
+    const not = (
+      reply: CallOutcome,
+      expected: Json,
+      expectation: McpExpectation = {},
+    ): Promise<StepReport> => {
+      const steps = [stepOf(add, { ...expectation, result: expected })];
       return runStep(
         { type: "not", id: "not", steps, timeoutMs: 1000 },
         taskContext([server("s", reply).session]),
@@ -293,6 +308,8 @@ describe("result and error", () => {
     };
     expect((await not(five, 6)).outcome).toBe("passed");
     expect((await not(failed, 6)).outcome).toBe("failed");
+    const whole = await not(failed, { content: [{ text: "code 5" }] }, { isError: false });
+    expect(whole.outcome).toBe("failed");
     expect((await not(result(textResult("none")), { a: 1 })).outcome).toBe("failed");
   });
 });

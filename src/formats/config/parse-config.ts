@@ -368,7 +368,7 @@ function configNotes(
   return [...notes, ...weakNotes(config)];
 }
 
-/** What of a tool test may not do what its author expects. */
+/** Parts of a tool test that probably do not do what its author meant. */
 function weakNotes({ toolHealthSuites }: ParsedConfig): string[] {
   const tests = toolHealthSuites.flatMap((suite, index) =>
     suite.tests.flatMap(({ args, expectedResult, expect }, test) => {

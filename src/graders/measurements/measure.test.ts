@@ -101,6 +101,15 @@ it.each<readonly [string, number, (trial: AgentTrial) => void]>([
       trial.call("get_note", {}, textResult("a"), docs);
     },
   ],
+  [
+    "repetitions of the agent's own tool",
+    0,
+    (trial) => {
+      trial.call("get_note", {}, textResult("a"), docs);
+      for (const callId of ["1", "2", "3"])
+        trial.report("bash", { callId, args: { command: "ls" }, result: "a" });
+    },
+  ],
   ["failures", 0, (trial) => [1, 2].forEach(() => trial.call("get_note", {}, errorResult("a"), docs))],
 ])("redundant calls: %s", (_name, redundantCalls, play) => {
   expect(notesOf(play)).toMatchObject({ redundantCalls });

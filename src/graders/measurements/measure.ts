@@ -165,8 +165,8 @@ export function followErrors(calls: readonly ToolUse[]): FollowedErrors {
 }
 
 /**
- * Successful calls that repeat one with equal arguments and an equal result, without a use between them of a tool that may have changed
- * something: any tool that its server does not declare as read-only.
+ * Successful calls of servers' tools that repeat one with equal arguments and an equal result, without a use between them of a tool that
+ * may have changed something: any tool that its server does not declare as read-only, such as one of the agent's own.
  */
 function redundantUses(uses: readonly ToolUse[]): readonly ToolUse[] {
   const repeats = repeatsOf(uses);
@@ -176,7 +176,7 @@ function redundantUses(uses: readonly ToolUse[]): readonly ToolUse[] {
     const first = repeats.get(use) ?? use;
     const before = results.get(first);
     if (!readsOnly(use)) results.clear();
-    if (result === undefined || !succeeded(use)) return false;
+    if (result === undefined || !isOfServer(use) || !succeeded(use)) return false;
     results.set(first, result);
     return before !== undefined && equalJson(before, result);
   });
