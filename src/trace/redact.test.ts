@@ -165,6 +165,14 @@ describe("known shapes", () => {
   });
 });
 
+it("what looks like the mark of a secret in a text from outside is written otherwise, however long it is", () => {
+  const { fromOutside } = createRedactor([]);
+  const name = "x".repeat(300);
+  expect(fromOutside(`[secret:KEY] [secret:${name}] [secret: yes`)).toBe(
+    `(secret:KEY) (secret:${name}) [secret: yes`,
+  );
+});
+
 describe("any value", () => {
   it("keeps what lies in the way of prototypes, harmlessly", () => {
     const value: unknown = JSON.parse('{"__proto__":{"a":"hunter2"},"constructor":"hunter2","toString":1}');
