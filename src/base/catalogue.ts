@@ -61,6 +61,12 @@ export const errorCatalogue = {
     "The output, or a snapshot, cannot be written. Choose a writable folder with --output DIR, or another file with --snapshot FILE.",
   ),
   "store/not-found": usage("Run not found. Look in .mcpvals/runs, or name a run folder."),
+  "store/in-use": usage(
+    "The run still goes on. Another process executes it: wait until it has ended, or end it.",
+  ),
+  "store/not-resumable": usage(
+    "The run cannot be resumed. What it runs has changed, or it does not say how it was started: run it again.",
+  ),
   "store/nothing-recorded": usage(
     "The run has no trial that was recorded. Its trials never began: run them with npx mcpvals run.",
   ),

@@ -13,9 +13,18 @@ import { writeError } from "./terminal.ts";
 /** How a command reports its exit code. */
 export type SetExitCode = (code: number) => void;
 
-/** Adds a command that handles errors as the program does. */
-export function subcommand(parent: Command, name: string, description: string): Command {
-  return parent.command(name).description(description).exitOverride().showSuggestionAfterError();
+/** Adds a command that handles errors as the program does; `isDefault`: it is meant where none is named. */
+export function subcommand(
+  parent: Command,
+  name: string,
+  description: string,
+  { isDefault = false } = {},
+): Command {
+  return parent
+    .command(name, { isDefault })
+    .description(description)
+    .exitOverride()
+    .showSuggestionAfterError();
 }
 
 /** Collects a repeatable option. */
@@ -80,7 +89,7 @@ function unreadable(flag: string, hint: string): McpvalsError {
 }
 
 /** Collects `NAME=VALUE` pairs. */
-function variable(
+export function variable(
   value: string,
   previous: Readonly<Record<string, string>> | undefined,
 ): Readonly<Record<string, string>> {

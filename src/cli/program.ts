@@ -59,6 +59,18 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "report a recorded run again, with its exit code, or show the trace of one trial",
     load: () => import("./commands/show.ts"),
   },
+  resume: {
+    description: "go on with a run that was interrupted or killed: what has ended keeps its verdict",
+    load: () => import("./commands/resume.ts"),
+  },
+  retry: {
+    description: "try again, as a new run, the trials of a run that have no verdict, or its flaky tasks",
+    load: () => import("./commands/retry.ts"),
+  },
+  runs: {
+    description: "list recorded runs; delete old ones",
+    load: () => import("./commands/runs.ts"),
+  },
   compare: {
     description: "say whether one run, variant or agent is better than another, and how sure that is",
     load: () => import("./commands/compare.ts"),

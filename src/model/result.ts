@@ -8,7 +8,7 @@ import { gradeSchema, usageSchema, verdictSchema } from "./grade.ts";
 import { errorSchema } from "../base/serialized-error.ts";
 import { json, type Model } from "./fields.ts";
 
-const runVerdicts = ["pass", "fail", "incomplete", "interrupted"] as const;
+export const runVerdicts = ["pass", "fail", "incomplete", "interrupted"] as const;
 const count = z.int().min(0);
 const score = z.number().min(0).max(1).nullable();
 const milliseconds = z.number().min(0);
@@ -428,6 +428,12 @@ export const resultSchema = z
         "The run that recorded the trials, whose record was graded again. Absent for a run that recorded them itself.",
       )
       .exactOptional(),
+    retryOf: z
+      .strictObject({ id: z.string().describe("Its id."), startedAt: z.string().describe("When it began.") })
+      .describe(
+        "The run of which this one tried errors or flaky tasks again. Absent for a run that is no retry.",
+      )
+      .exactOptional(),
     summary: summarySchema,
     passRate: intervalSchema
       .describe(
@@ -530,7 +536,10 @@ export function* blocksOf(texts: Iterable<string>): Generator<string> {
 }
 
 /** A run as its folder has it. */
-export interface RecordedRun extends Pick<RunResult, "id" | "startedAt" | "environment" | "gradedFrom"> {
+export interface RecordedRun extends Pick<
+  RunResult,
+  "id" | "startedAt" | "environment" | "gradedFrom" | "retryOf"
+> {
   readonly plan: Plan;
   readonly events: readonly TraceEvent[];
   /** Milliseconds; absent when it did not come to its end. */

@@ -114,7 +114,7 @@ function dim(text: string): Piece {
 }
 
 /** The number of tasks and trials, and the agents. */
-function headerLines({ plan, environment, gradedFrom }: RunStart, page: Page): string[] {
+function headerLines({ plan, environment, gradedFrom, retryOf, recorded }: RunStart, page: Page): string[] {
   const { tasks, trials, agents, name } = plan;
   const size = countOf(tasks.length, "task");
   const acting = agentsIn(trials, agents).map((agent) => `agent ${describeAgent(agent)}`);
@@ -140,7 +140,17 @@ function headerLines({ plan, environment, gradedFrom }: RunStart, page: Page): s
     `${version}  ${visibleText(name)}`,
     ...paintFlow(facts.map(dim), 0, page),
     ...(graded === "" ? [] : paintText({ text: graded }, 0, page)),
+    ...resumedTexts(trials.length, { retryOf, recorded }).flatMap((text) => paintText({ text }, 0, page)),
   ];
+}
+
+function resumedTexts(
+  total: number,
+  { retryOf, recorded }: { [K in "retryOf" | "recorded"]: RunStart[K] },
+): readonly string[] {
+  const kept = recorded === undefined ? "" : `${formatInteger(recorded)} of ${countOf(total, "trial")}`;
+  if (retryOf === undefined) return kept === "" ? [] : [`resumed: ${kept} had ended before`];
+  return [visibleText(`retry of run ${retryOf.id}${kept === "" ? "" : `: ${kept} keep their verdicts`}`)];
 }
 
 const verdictMarks: Readonly<Record<TrialResult["verdict"], { readonly mark: string; readonly tone: Tone }>> =

@@ -15,6 +15,10 @@ export interface RunStart {
   readonly gradedFrom?: RunResult["gradedFrom"];
   /** The run folder; absent when nothing is kept. */
   readonly folder?: string;
+  /** The run of which this one tries something again. */
+  readonly retryOf?: RunResult["retryOf"];
+  /** How many trials of an earlier run, or of the same one before it was resumed, keep their verdicts. Absent: none. */
+  readonly recorded?: number;
   /** Whether what no trial used is to be reported by name. */
   readonly coverage?: boolean;
 }

@@ -288,7 +288,7 @@ export class RunTally {
 
   /** The result of the run, with all of its trials. */
   result(
-    { id, startedAt, durationMs, environment, gradedFrom }: ResultHead,
+    { id, startedAt, durationMs, environment, gradedFrom, retryOf }: ResultHead,
     trials: readonly TrialResult[],
     plan: Plan,
     { interrupted }: Pick<VerdictRules, "interrupted">,
@@ -303,6 +303,7 @@ export class RunTally {
       startedAt,
       durationMs,
       gradedFrom,
+      retryOf,
       summary: withoutUndefined({ ...summarize(trials), warnings: countWarnings(trials) || undefined }),
       passRate,
       trials,
@@ -322,7 +323,10 @@ export class RunTally {
   }
 }
 
-type ResultHead = Pick<RunResult, "id" | "startedAt" | "durationMs" | "environment" | "gradedFrom">;
+type ResultHead = Pick<
+  RunResult,
+  "id" | "startedAt" | "durationMs" | "environment" | "gradedFrom" | "retryOf"
+>;
 
 /** What a result says of its verdict. */
 export function conclude(

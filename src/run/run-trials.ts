@@ -22,6 +22,8 @@ export interface TrialsContext {
   readonly bail: boolean;
   /** Aborts when the run is interrupted, with an McpvalsError as its reason. */
   readonly signal: AbortSignal;
+  /** What is on record of the trials of a run that goes on. Absent: nothing. */
+  readonly recorded?: RecordedTrials | undefined;
   /** Grades a completed trial; called only for those. */
   grade(trajectory: Trajectory, emit: Emit): Promise<readonly Grade[]>;
   onTrialStart(trial: Trial): Promise<void>;
@@ -33,34 +35,53 @@ export interface TrialsContext {
   onTrialEnd(result: TrialResult): Promise<void>;
 }
 
+/** The trials of a run that was cut off, by id. */
+export interface RecordedTrials {
+  /** They have ended, and their verdicts stay. */
+  readonly ended: ReadonlyMap<string, TrialResult>;
+  /** Their execution has come to its end, and they have yet to be graded. */
+  readonly ungraded: ReadonlyMap<string, readonly TraceEvent[]>;
+}
+
 /** Runs all trials of a plan. Returns their results in the plan's order, those that never started included. */
 export async function runTrials(plan: Plan, context: TrialsContext): Promise<readonly TrialResult[]> {
   // Events have no secrets, so the task that they are compared with must not have them either.
   const redacted = new Map(plan.tasks.map((task) => [task.name, context.redact.fromOutside(task)]));
-  const results: TrialResult[] = [];
+  const results = new Map<string, TrialResult>();
   const share = shareEqual<readonly Grade[]>();
   let bailed = false;
-  await schedule(plan.trials, {
+  for (const [id, result] of context.recorded?.ended ?? []) {
+    results.set(id, result);
+    await context.settle(result);
+    await context.onTrialEnd(result);
+  }
+  const waiting = results.size === 0 ? plan.trials : plan.trials.filter(({ id }) => !results.has(id));
+  await schedule(waiting, {
     concurrency: plan.concurrency,
     isStopped: () => bailed || context.signal.aborted,
-    run: async (trial, index) => {
+    run: async (trial) => {
       const task = taskOf(trial, plan);
       const graded = redacted.get(task.name) ?? task;
       const gradedTask = trial.variant === undefined ? graded : { ...graded, servers: task.servers };
       const result = await runTrial(trial, task, { ...context, share, gradedTask });
-      results[index] = result;
+      results.set(trial.id, result);
       bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";
     },
   });
-  for (const [index, trial] of plan.trials.entries()) {
-    if (results[index] !== undefined) continue;
+  const all: TrialResult[] = [];
+  for (const trial of plan.trials) {
+    const ran = results.get(trial.id);
+    if (ran !== undefined) {
+      all.push(ran);
+      continue;
+    }
     const error = notRun({ interrupted: context.signal.aborted });
     const result = ungradedTrial(trial, taskOf(trial, plan), { verdict: "skip", error, durationMs: 0 });
-    results[index] = result;
+    all.push(result);
     await context.settle(result);
     await context.onTrialEnd(result);
   }
-  return results;
+  return all;
 }
 
 interface GradedContext extends TrialsContext {
@@ -72,7 +93,8 @@ interface GradedContext extends TrialsContext {
 /** Runs and grades one trial. Never throws: an unexpected error ends only this trial. */
 async function runTrial(trial: Trial, task: Task, context: GradedContext): Promise<TrialResult> {
   const { redact, gradedTask, services } = context;
-  const events: TraceEvent[] = [];
+  const executed = context.recorded?.ungraded.get(trial.id);
+  const events: TraceEvent[] = [...(executed ?? [])];
   const broken = new AbortController();
   const started = performance.now();
   const emit = createRecorder(trial.id, {
@@ -87,7 +109,8 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
   let result: TrialResult;
   try {
     await context.onTrialStart(trial);
-    await executeTrial({ trial, task, emit, events, signal: alive.signal }, services);
+    if (executed === undefined)
+      await executeTrial({ trial, task, emit, events, signal: alive.signal }, services);
     const { outcome } = events.findLast((event) => event.type === "trial.finished") ?? {};
     // No event has an error after the last phase, or one that prevented `trial.finished`.
     if (outcome === undefined || outcome === "completed") broken.signal.throwIfAborted();

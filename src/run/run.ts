@@ -14,7 +14,8 @@ import { KeptEvidence } from "../report/evidence.ts";
 import { RunTally } from "../report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../report/reporter.ts";
-import type { RunEnvironment, RunResult } from "../model/result.ts";
+import type { RunEnvironment, RunResult, TrialResult } from "../model/result.ts";
+import type { Trajectory } from "../trace/trajectory.ts";
 import { createRedactor, type Redact } from "../trace/redact.ts";
 import { version } from "../base/version.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
@@ -23,7 +24,9 @@ import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import {
   createRunFolder,
   defaultRunsFolder,
+  type OpenedRun,
   refusePlanted,
+  type RunCommand,
   type RunFolder,
   runId,
 } from "../store/run-folder.ts";
@@ -78,8 +81,21 @@ export interface RunOptions extends ExtensionsOptions {
   readonly validateSchema?: ValidateSchema;
   /** Start of the work, by `performance.now()`; absent: now. */
   readonly started?: number;
+  /** How it was started, so that it can be resumed. */
+  readonly command?: RunCommand;
+  /** The run of which trials are used: it goes on in its folder, or a new run tries its errors again. */
+  readonly earlier?: EarlierRun | undefined;
   /** Aborting ends the running trials, stops their servers and gives a result with the verdict `interrupted`. */
   readonly signal?: AbortSignal;
+}
+
+/** A run of which trials are used. */
+export interface EarlierRun {
+  readonly run: OpenedRun;
+  /**
+   * `resume`: it goes on with what has not ended; `errors`: a new run has its trials with a verdict and runs the others; `none`: a new run uses no trials of it, but names it.
+   */
+  readonly use: "resume" | "errors" | "none";
 }
 
 export interface RunOutcome {
@@ -91,13 +107,13 @@ export interface RunOutcome {
   readonly folder?: string;
   /** Errors of reporters and of the run folder; the run went on without them. */
   readonly failures: readonly ReporterFailure[];
-  /** Failures of hooks that may fail. */
+  /** Failures of hooks that may fail, and what was wrong with the journal of a resumed run. */
   readonly warnings: readonly string[];
 }
 
 /**
  * Runs a loaded eval. Before the first trial it throws McpvalsError of kind `usage`, `extension/unreachable` for an
- * extension that cannot be fetched, `run/hook-failed` and `run/interrupted`; afterwards every error is in the result.
+ * extension that cannot be fetched, `run/hook-failed` and `run/interrupted`, and of a run that cannot be resumed `store/in-use`; afterwards every error is in the result.
  */
 export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
   if (loaded.judgeError !== undefined && asksInSteps(loaded.eval)) throw loaded.judgeError;
@@ -121,7 +137,15 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const { validateSchema = validator.validate.bind(validator) } = options;
   using interruption = followSignal(options.signal);
   const { signal } = interruption;
-  const startedAt = new Date(performance.timeOrigin + started).toISOString();
+  const { earlier } = options;
+  const resume = earlier?.use === "resume" ? earlier.run : undefined;
+  const startedAt = resume?.startedAt ?? new Date(performance.timeOrigin + started).toISOString();
+  const resuming = earlier && (await import("./resume.ts"));
+  if (earlier !== undefined && earlier.use !== "none")
+    resuming?.refuseChanged(earlier.run, {
+      plan: withoutSecrets(plan, redact),
+      environment: redact(runEnvironment(spec, versions())),
+    });
   await using hooks = await hooksOf(loaded, redact);
   const missing = await missingRequirements(loaded, plan.tasks);
   await using servers = createProvisioning(spec, plan, { env, validateSchema, onToken: redact.add });
@@ -143,9 +167,25 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   if (compareState !== undefined)
     await (await import("./state-comparison.ts")).rememberFolders(compareState, plan.tasks);
   const environment = redact({ ...environmentOf(spec, runnable, extensions), ...exact({ calibrations }) });
-  const head = { id: runId(startedAt), startedAt, environment };
+  const retryOf =
+    earlier === undefined || resume !== undefined
+      ? resume && exact({ retryOf: resume.retryOf })
+      : { retryOf: { id: earlier.run.id, startedAt: earlier.run.startedAt } };
+  const head = { id: resume?.id ?? runId(startedAt), startedAt, environment, ...retryOf };
   const source = targetsOf(loaded, environment) ?? redact(sourceOf(loaded));
-  await using folder = await folderOf({ ...head, source }, plan, options, redact);
+  const keep = (trajectory: Trajectory, result: TrialResult): void => {
+    tally.add(trajectory, result);
+    if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory);
+    else if (options.keepPassed === true) evidenceOfPassed.keep(result, trajectory);
+  };
+  const command = options.command && { command: redact(options.command) };
+  const onEnded = (result: TrialResult, trajectory: Trajectory): void => keep(trajectory, result);
+  const reopened = resume && (await resuming?.resumeRun(resume, onEnded));
+  await using folder =
+    reopened?.folder ?? (await folderOf({ ...head, source, ...command }, plan, options, redact));
+  const copied =
+    earlier?.use === "errors" && folder && (await resuming?.copyJudged(earlier.run, folder, onEnded));
+  const resumed = reopened ?? (copied || undefined);
   using exit = flushOnExit(folder);
   const place = folder && { folder: folder.path };
   const { limits, judge } = spec;
@@ -169,12 +209,20 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     createAgent: agentFactory(loaded),
   };
   try {
-    await reporters.onRunStart({ plan, ...head, ...place, coverage: options.coverage ?? false });
+    const onRecord = resumed && { recorded: resumed.recorded.ended.size };
+    await reporters.onRunStart({
+      plan,
+      ...head,
+      ...place,
+      ...onRecord,
+      coverage: options.coverage ?? false,
+    });
     const trials = await runTrials(plan, {
       services,
       redact,
       bail: options.bail === true || spec.bail === true,
       signal,
+      recorded: resumed?.recorded,
       grade: createGrading(loaded, { validateSchema, signal }),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
       onEvent(event, json) {
@@ -183,10 +231,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       },
       async settle(result, trajectory) {
         await servers.trialEnded(result);
-        if (trajectory === undefined) return;
-        tally.add(trajectory, result);
-        if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory);
-        else if (options.keepPassed === true) evidenceOfPassed.keep(result, trajectory);
+        if (trajectory !== undefined) keep(trajectory, result);
       },
       async onTrialEnd(result) {
         // Writing goes on in the background; an error is reported at the end.
@@ -196,7 +241,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     });
     await servers[Symbol.asyncDispose]();
     const failures: ReporterFailure[] = [...((await hooks?.finish()) ?? [])];
-    const durationMs = Math.round(performance.now() - started);
+    const durationMs = Math.round(performance.now() - started + (resumed?.elapsedMs ?? 0));
     const result = tally.result({ ...head, durationMs }, trials, plan, { interrupted: signal.aborted });
     try {
       await folder?.finish(result);
@@ -210,7 +255,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       plan,
       evidence: new Map([...evidence.byTrial, ...evidenceOfPassed.byTrial]),
       failures: [...failures, ...reporters.errors],
-      warnings: hooks?.warnings ?? [],
+      warnings: [...(resumed?.notes ?? []), ...(hooks?.warnings ?? [])],
       ...place,
     };
   } finally {
@@ -225,13 +270,22 @@ function environmentOf(
   { eval: runnable }: RunInput,
   extensions: PreparedExtensions,
 ): RunEnvironment {
-  const versions = { mcpvals: version, node: process.versions.node, platform: process.platform };
   const summaries = extensionSummaries(runnable, (each) => {
     const { version: resolved, hash, manifest } = extensions.of(each).resolved;
     return { version: resolved ?? manifest?.version, hash };
   });
-  const environment = runEnvironment(spec, versions);
+  const environment = runEnvironment(spec, versions());
   return summaries.length === 0 ? environment : { ...environment, extensions: summaries };
+}
+
+function versions(): Pick<RunEnvironment, "mcpvals" | "node" | "platform"> {
+  return { mcpvals: version, node: process.versions.node, platform: process.platform };
+}
+
+function withoutSecrets(plan: Plan, redact: Redact): Plan {
+  // One by one, since the JSON of all can be many megabytes.
+  const trials = plan.trials.map((trial) => redact(trial));
+  return { ...redact({ ...plan, trials: [] }), trials };
 }
 
 /** Creates the folder of a run, with the plan without secrets; undefined if nothing is to be written. */
@@ -243,10 +297,7 @@ async function folderOf(
 ): Promise<RunFolder | undefined> {
   if (output === false) return undefined;
   if (output === undefined) refusePlanted(cwd);
-  // One by one, since the JSON of all can be many megabytes.
-  const trials = plan.trials.map((trial) => redact(trial));
-  const written = { ...redact({ ...plan, trials: [] }), trials };
-  return createRunFolder(resolve(cwd, output ?? defaultRunsFolder), head, written);
+  return createRunFolder(resolve(cwd, output ?? defaultRunsFolder), head, withoutSecrets(plan, redact));
 }
 
 /** Gives a function that creates agents by name, and loads the code of each once. */

@@ -297,25 +297,46 @@ export interface StoredTrial {
 /**
  * Reads the trials of a run folder's journal, each as soon as its grades are read; at the end those that have none. Throws as
  * {@link readJournal} does. What a trial recorded after its grades is left out.
+ *
+ * With `onDamage`, a line that is damaged or not the next of its trial is reported there instead, and the trials that lack a line are left out.
  */
-export async function* readTrials(folder: string): AsyncGenerator<StoredTrial> {
+export async function* readTrials(
+  folder: string,
+  onDamage?: (error: McpvalsError) => void,
+): AsyncGenerator<StoredTrial> {
   const open = new Map<string, StoredEvent[]>();
   const graded = new Set<string>();
+  const damaged = new Set<string>();
   let position = 0;
   using file = new JournalFile(folder);
   for await (const bytes of inTurns(file.wholeLines())) {
     for (const { start, end, stamp, text } of linesOf(bytes)) {
       const at = position + start;
-      const stored = readStored(folder, bytes.subarray(start, end), {
-        stamp,
-        text,
-        number: () => file.lineAt(at),
-      });
+      let stored: StoredEvent;
+      try {
+        stored = readStored(folder, bytes.subarray(start, end), {
+          stamp,
+          text,
+          number: () => file.lineAt(at),
+        });
+      } catch (error) {
+        if (onDamage === undefined || !(error instanceof McpvalsError)) throw error;
+        onDamage(error);
+        continue;
+      }
       const { trial: id, type, seq } = stored.event;
+      if (damaged.has(id)) continue;
       if (stamp !== undefined && stamp.trial !== id) throw corrupt(folder, file.lineAt(at));
       if (graded.has(id) && seq > 1) continue;
       const events = open.get(id) ?? [];
-      if (graded.has(id) || seq !== events.length + 1) throw corrupt(folder, file.lineAt(at), outOfOrder);
+      if (graded.has(id) || seq !== events.length + 1) {
+        const error = corrupt(folder, file.lineAt(at), outOfOrder);
+        if (onDamage === undefined) throw error;
+        onDamage(error);
+        damaged.add(id);
+        open.delete(id);
+        continue;
+      }
       open.set(id, events);
       events.push(stored);
       if (type !== "trial.graded") continue;

@@ -1,6 +1,6 @@
 import { maxDocumentBytes } from "../base/limits.ts";
 import { closeSync, openSync, readSync, type Stats, statSync } from "node:fs";
-import { readdir } from "node:fs/promises";
+import { readdir, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Plan } from "../model/plan.ts";
@@ -173,6 +173,19 @@ function readBeforeTrials<T extends { readonly trials: unknown }>(
   }
 }
 
+const pinFile = "pinned";
+
+/** Whether a run is kept when old ones are deleted. */
+export function isPinned(folder: string): boolean {
+  return isFile(join(folder, pinFile));
+}
+
+/** Keeps a run when old ones are deleted, or no longer. Throws what the file system throws. */
+export async function pinRun(folder: string, pinned: boolean): Promise<void> {
+  if (pinned) await writeFile(join(folder, pinFile), "");
+  else await rm(join(folder, pinFile), { force: true });
+}
+
 /** What can be told apart without reading: whether a run has ended, goes on, or was cut off. */
 export type RunState = "running" | "ended" | "cut-off";
 
@@ -193,7 +206,7 @@ function hasResult(folder: string): boolean {
 }
 
 /** Of another machine's process it is not known, so it counts as ended. */
-function isAlive(process_: RunHead["process"]): boolean {
+export function isAlive(process_: RunHead["process"]): boolean {
   if (process_ === undefined || process_.host !== hostname()) return false;
   try {
     process.kill(process_.pid, 0);

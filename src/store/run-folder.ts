@@ -6,6 +6,7 @@ import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import * as z from "zod";
+import type { JsonObject } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 import type { Plan } from "../model/plan.ts";
 import { blocksOf, jsonPieces, type RunResult, type RecordedRun } from "../model/result.ts";
@@ -16,11 +17,29 @@ import { Journal, type JournalContent, parseStored, readJournal } from "./journa
 export const defaultRunsFolder = join(".mcpvals", "runs");
 
 /** What is known of a run before its first trial. */
-export interface RunHead extends Pick<RunResult, "id" | "startedAt" | "environment" | "gradedFrom"> {
+export interface RunHead extends Pick<
+  RunResult,
+  "id" | "startedAt" | "environment" | "gradedFrom" | "retryOf"
+> {
   /** Absolute path of the file that was run, or of the folder of its tasks; of a check without a file, the commands or URLs. */
   readonly source?: string;
   /** The process that executes it. */
   readonly process?: { readonly pid: number; readonly host: string };
+  /** How it was started, so that it can be resumed; absent where it cannot. */
+  readonly command?: RunCommand;
+}
+
+/** The command line of a run. Values of `--env` are not kept, since they may be secrets. */
+export interface RunCommand {
+  /** Its working folder. */
+  readonly cwd: string;
+  readonly sources: readonly string[];
+  /** The options, but for those that do not change what runs. */
+  readonly flags: JsonObject;
+  /** Names of the variables that were given. */
+  readonly env: readonly string[];
+  /** The only tasks that were asked for; absent: those that the options select. */
+  readonly names?: readonly string[];
 }
 
 /** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`. Without a plan it is not a run. */
@@ -73,8 +92,10 @@ export async function createRunFolder(runs: string, start: RunHead, plan?: Plan)
     await mkdir(path, { mode: 0o700 });
     if (basename(resolve(runs, "..")) === ".mcpvals") keepOutOfGit(resolve(runs, ".."));
     await writeJson(path, "run.json", { ...start, process: { pid: process.pid, host: hostname() } });
+    // The plan makes it a run, which has a journal.
+    const folder = new RunFolder(path);
     if (plan !== undefined) await writeJson(path, "plan.json", plan);
-    return new RunFolder(path);
+    return folder;
   } catch (cause) {
     throw new McpvalsError("store/unwritable", `the run cannot be written to ${path}: ${messageOf(cause)}`, {
       hint: "Make the folder writable, or choose another one: run, check and grade have --output DIR.",
@@ -108,7 +129,7 @@ function keepOutOfGit(folder: string): void {
 }
 
 /** Written under another name first: a killed process must not leave half a document. */
-async function writeJson(folder: string, name: string, document: object): Promise<void> {
+export async function writeJson(folder: string, name: string, document: object): Promise<void> {
   const path = join(folder, name);
   await writeFile(`${path}.part`, blocksOf(jsonPieces(document)));
   await rename(`${path}.part`, path);
@@ -120,7 +141,8 @@ export interface StoredRun extends RecordedRun, JournalContent {
 }
 
 /** A stored run without its events, with the name of what was run. */
-export type OpenedRun = Omit<StoredRun, keyof JournalContent> & Pick<RunHead, "source">;
+export type OpenedRun = Omit<StoredRun, keyof JournalContent> &
+  Pick<RunHead, "source" | "command" | "retryOf">;
 
 /**
  * Finds a run by id, unambiguous start of an id, `latest`, or the path of its folder, and reads it. Throws

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../base/error.ts";
-import { exact } from "../../base/json.ts";
+import { exact, type JsonObject } from "../../base/json.ts";
 import type { Eval, Thresholds } from "../../model/eval.ts";
 import type { NamedReporter } from "../../report/reporter.ts";
 import { replayRun } from "../../report/replay.ts";
@@ -9,8 +9,8 @@ import { didNotPass } from "../../report/trial-result.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { load } from "../../formats/load.ts";
 import { prepare } from "../../run/prepare.ts";
-import { run, sourceOf } from "../../run/run.ts";
-import { defaultRunsFolder, readLastRun, unprovenTasks } from "../../store/run-folder.ts";
+import { type EarlierRun, run, sourceOf } from "../../run/run.ts";
+import { defaultRunsFolder, readLastRun, type RunCommand, unprovenTasks } from "../../store/run-folder.ts";
 import {
   addMaxWarningsFlag,
   addReporterFlag,
@@ -30,7 +30,7 @@ import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { showWaiting } from "../waiting.ts";
 import type { WatchedOutcome, WatchedSelection } from "../watch.ts";
 
-interface RunFlags extends SourceFlags, ExtensionRunFlags {
+export interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly trials?: number;
   readonly concurrency?: number;
   readonly reporter?: readonly string[];
@@ -108,19 +108,22 @@ async function executeRuns(
   });
 }
 
-interface OnceOptions {
+export interface OnceOptions {
   readonly signal: AbortSignal;
   /** Reporters besides those of the flags. */
   readonly listeners: readonly NamedReporter[];
   /** Which of the tasks that the flags mean. */
   readonly selection?: WatchedSelection;
   readonly onLoaded?: (loaded: LoadedConfig) => void;
+  /** The run of which trials are used. */
+  readonly earlier?: EarlierRun;
 }
 
-async function runOnce(
+/** Runs once. Throws McpvalsError of kind `usage` before anything starts. */
+export async function runOnce(
   sources: readonly string[],
   flags: RunFlags,
-  { signal, listeners, selection = {}, onLoaded }: OnceOptions,
+  { signal, listeners, selection = {}, onLoaded, earlier }: OnceOptions,
 ): Promise<WatchedOutcome> {
   const options = loadOptions(sources, flags);
   const loaded = await load({
@@ -133,28 +136,51 @@ async function runOnce(
   writeNotes(loaded);
   onLoaded?.(loaded);
   const { pattern, names: wanted } = selection;
+  const selecting = pattern === undefined ? flags : { ...flags, task: [pattern] };
+  const names = flags.lastFailed === true ? await lastFailed(loaded, flags.output) : wanted;
   const prepared = prepare(loaded, {
-    ...taskFilters(pattern === undefined ? flags : { ...flags, task: [pattern] }),
-    names: flags.lastFailed === true ? await lastFailed(loaded, flags.output) : wanted,
+    ...taskFilters(selecting),
+    names,
     trials: flags.trials,
     concurrency: flags.concurrency,
     timeoutMs: flags.timeout,
     thresholds: flags.threshold,
   });
   writeNotes({ notes: unprovenNotes(prepared.eval) });
-  const names = flags.reporter ?? prepared.eval.reporters;
+  const reporters = flags.reporter ?? prepared.eval.reporters;
   const { bail, strict, coverage, allowOutside, maxWarnings, output, quiet } = flags;
   const outcome = await run(prepared, {
     cwd: workingFolder(),
-    reporters: [...openReporters(names.length === 0 ? ["console"] : names, { quiet }), ...listeners],
+    reporters: [...openReporters(reporters.length === 0 ? ["console"] : reporters, { quiet }), ...listeners],
     showWaiting,
     signal,
+    command: commandOf(sources, selecting, names),
+    earlier,
     ...extensionOptions(flags),
     ...exact({ bail, strict, coverage, allowOutside, maxWarnings, output }),
   });
   const { result } = outcome;
   writeNotes({ notes: outcome.warnings });
   return { code: exitCodeOf(result, outcome.failures), result };
+}
+
+/** Options that do not change what runs, or stand elsewhere in its command. */
+const notKept = new Set(["env", "lastFailed", "open", "output", "quiet", "ui", "watch"]);
+
+/** How a run is started, for its folder. */
+function commandOf(
+  sources: readonly string[],
+  flags: RunFlags,
+  names: ReadonlySet<string> | undefined,
+): RunCommand {
+  const kept = Object.entries(flags).filter(([name]) => !notKept.has(name));
+  return {
+    cwd: workingFolder(),
+    sources,
+    flags: JSON.parse(JSON.stringify(Object.fromEntries(kept))) as JsonObject,
+    env: Object.keys(flags.env ?? {}),
+    ...(names === undefined ? {} : { names: [...names] }),
+  };
 }
 
 /**

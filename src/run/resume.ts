@@ -1,0 +1,171 @@
+import { listNames } from "../base/did-you-mean.ts";
+import { McpvalsError } from "../base/error.ts";
+import type { Json } from "../base/json.ts";
+import { equalJson } from "../expect/json-difference.ts";
+import type { TraceEvent } from "../model/event.ts";
+import { type Plan, taskOf, type Trial } from "../model/plan.ts";
+import type { RunEnvironment, TrialResult } from "../model/result.ts";
+import { trialResult, wasNotRun } from "../report/trial-result.ts";
+import type { OpenedRun, RunFolder } from "../store/run-folder.ts";
+import { readTrials, type StoredEvent, type StoredTrial } from "../store/journal.ts";
+import { joinLines } from "../store/journal-file.ts";
+import { reopenRun } from "../store/reopen-run.ts";
+import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
+import type { RecordedTrials } from "./run-trials.ts";
+
+/** What a run would do now. */
+interface CurrentRun {
+  /** Without secrets, as the environment. */
+  readonly plan: Plan;
+  readonly environment: RunEnvironment;
+}
+
+/** Refuses to use the trials of a run when what it runs has changed since. Throws `store/not-resumable`, which says what. */
+export function refuseChanged({ id, plan, environment }: OpenedRun, now: CurrentRun): void {
+  const changes = [
+    ...changedTasks(plan, now.plan),
+    ...(["agents", "variants", "trials", "thresholds", "maxWarnings"] as const)
+      .filter((member) => !isSame(plan[member], now.plan[member]))
+      .map((member) => (member === "maxWarnings" ? "--max-warnings" : `the ${member}`)),
+    ...(["mcpvals", "agents", "judge", "servers", "taskServers", "variants"] as const)
+      .filter((member) => !isSame(environment[member], now.environment[member]))
+      .map((member) => environmentNames[member]),
+  ];
+  if (changes.length === 0) return;
+  throw new McpvalsError(
+    "store/not-resumable",
+    `trials of the run ${id} cannot be used, since this has changed: ${[...new Set(changes)].join("; ")}`,
+    {
+      hint: "They would not be comparable with new ones. Undo the change, or run everything again with mcpvals run.",
+    },
+  );
+}
+
+const environmentNames = {
+  mcpvals: "the version of mcpvals",
+  agents: "the agents",
+  judge: "the judge",
+  servers: "the servers",
+  taskServers: "the servers of tasks",
+  variants: "the variants",
+} as const;
+
+function changedTasks({ tasks: before }: Plan, { tasks: now }: Plan): readonly string[] {
+  const byName = new Map(now.map((task) => [task.name, task]));
+  const changed = before.filter((task) => byName.has(task.name) && !isSame(task, byName.get(task.name)));
+  const gone = before.filter(({ name }) => !byName.has(name));
+  const known = new Set(before.map(({ name }) => name));
+  const added = now.filter(({ name }) => !known.has(name));
+  return [
+    ...named(changed.length === 1 ? "the task" : "the tasks", changed),
+    ...named(gone.length === 1 ? "the task is gone:" : "the tasks are gone:", gone),
+    ...named(added.length === 1 ? "the task is new:" : "the tasks are new:", added),
+  ];
+}
+
+function named(what: string, tasks: Plan["tasks"]): readonly string[] {
+  return tasks.length === 0 ? [] : [`${what} ${listNames(tasks.map(({ name }) => name))}`];
+}
+
+/** Whether two values are the same JSON, absent members left out. */
+function isSame(before: unknown, now: unknown): boolean {
+  const [one, other] = [before, now].map((value) => JSON.parse(JSON.stringify(value ?? null)) as Json);
+  return equalJson(one ?? null, other ?? null);
+}
+
+/** The trials of an earlier run that stay as they are. */
+export interface ResumedRun {
+  /** Has the events of these trials. */
+  readonly folder: RunFolder;
+  readonly recorded: RecordedTrials;
+  /** How long the run had taken until its last event, in milliseconds. */
+  readonly elapsedMs: number;
+  /** What is wrong with its journal, a sentence each. */
+  readonly notes: readonly string[];
+}
+
+/**
+ * Takes over the folder of a run, and reads its trials: those that have ended keep their verdicts; those that were executed and not yet graded
+ * are to be graded; all others run again. `onEnded` is called with each trial that has ended. Throws as {@link reopenRun}.
+ */
+export async function resumeRun(
+  { folder: path, plan, startedAt }: OpenedRun,
+  onEnded: OnEnded,
+): Promise<ResumedRun> {
+  const trials = new Map(plan.trials.map((trial) => [trial.id, trial]));
+  const ended = new Map<string, TrialResult>();
+  const ungraded = new Map<string, readonly TraceEvent[]>();
+  const notes: string[] = [];
+  let lastAt = Date.parse(startedAt);
+  const keep = ({ id, events: stored }: StoredTrial): readonly StoredEvent[] => {
+    const trial = trials.get(id);
+    const last = stored.at(-1)?.event;
+    if (trial === undefined || last === undefined) return [];
+    lastAt = Math.max(lastAt, last.at);
+    const events = stored.map(({ event }) => event);
+    const end = events.findLastIndex((event) => event.type === "trial.finished");
+    const finished = events[end];
+    if (finished?.type !== "trial.finished" || finished.outcome === "interrupted") return [];
+    if (last.type !== "trial.graded" && finished.outcome === "completed") {
+      ungraded.set(id, events.slice(0, end + 1));
+      return stored.slice(0, end + 1);
+    }
+    const { result, trajectory } = readTrial(trial, plan, events);
+    ended.set(id, result);
+    onEnded(result, trajectory);
+    return stored;
+  };
+  const onDamage = ({ message }: McpvalsError): void => {
+    notes.push(`${message}: what it belongs to runs again`);
+  };
+  const folder = await reopenRun(path, { keep, onDamage });
+  return {
+    folder,
+    recorded: { ended, ungraded },
+    elapsedMs: Math.max(0, lastAt - Date.parse(startedAt)),
+    notes,
+  };
+}
+
+/** Called with each trial that keeps its verdict. */
+type OnEnded = (result: TrialResult, trajectory: Trajectory) => void;
+
+function readTrial(
+  trial: Trial,
+  plan: Plan,
+  events: readonly TraceEvent[],
+): { readonly result: TrialResult; readonly trajectory: Trajectory } {
+  const trajectory = buildTrajectory(trial, taskOf(trial, plan), events);
+  const last = events.at(-1);
+  return { trajectory, result: trialResult(trajectory, last?.type === "trial.graded" ? last.grades : []) };
+}
+
+/**
+ * Copies the trials of a run that have a verdict into the folder of a new run, in which those without one, because of an error or a timeout,
+ * or since they were not run, are to run. Throws `store/corrupt`.
+ */
+export async function copyJudged(
+  { folder: path, plan }: OpenedRun,
+  folder: RunFolder,
+  onEnded: OnEnded,
+): Promise<ResumedRun> {
+  const trials = new Map(plan.trials.map((trial) => [trial.id, trial]));
+  const ended = new Map<string, TrialResult>();
+  for await (const { id, events: stored } of readTrials(path)) {
+    const trial = trials.get(id);
+    if (trial === undefined) continue;
+    const { result, trajectory } = readTrial(
+      trial,
+      plan,
+      stored.map(({ event }) => event),
+    );
+    if (result.verdict === "error" || result.verdict === "timeout" || wasNotRun(result)) continue;
+    folder.copy(
+      joinLines(stored.map(({ line }) => line)),
+      stored.flatMap(({ attachment = [] }) => attachment),
+    );
+    ended.set(id, result);
+    onEnded(result, trajectory);
+  }
+  return { folder, recorded: { ended, ungraded: new Map() }, elapsedMs: 0, notes: [] };
+}

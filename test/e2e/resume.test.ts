@@ -1,0 +1,365 @@
+import { once } from "node:events";
+import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { RunResult } from "../../src/model/result.ts";
+import type { TraceEvent } from "../../src/model/event.ts";
+import { folderOf, root, runHere, startCli } from "../support/cli.ts";
+
+const file = "mcp-eval.config.json";
+const add = { inputSchema: { type: "object" }, responses: [{ match: { a: 1, b: 2 }, return: "3" }] };
+const sum = {
+  servers: { math: { transport: "mock", mock: { tools: { add } } } },
+  agent: { type: "scripted", plan: { sum: [{ call: "add", args: { a: 1, b: 2 } }, { say: "It is 3." }] } },
+  workflows: [{ name: "sum", steps: [{ user: "Add 1 and 2.", expectedState: "3" }], expectTools: ["add"] }],
+  trials: 3,
+  concurrency: 1,
+};
+
+interface RunFolder extends Disposable {
+  readonly path: string;
+  /** The run folder; there is only one. */
+  readonly run: string;
+  readonly lines: () => string[];
+  readonly events: () => TraceEvent[];
+  readonly result: () => RunResult;
+}
+
+/** A folder in which a config has been run once. */
+async function ran(config: object = sum, args: readonly string[] = []): Promise<RunFolder> {
+  const folder = folderOf({ [file]: config });
+  const outcome = await runHere(["run", ...args], { cwd: folder.path });
+  expect(outcome.stderr).toBe("");
+  const runs = join(folder.path, ".mcpvals/runs");
+  const run = join(runs, readdirSync(runs).at(-1) ?? "");
+  const lines = (): string[] => readFileSync(join(run, "journal.jsonl"), "utf8").split("\n").slice(0, -1);
+  return {
+    ...folder,
+    run,
+    lines,
+    events: () => lines().map((line) => (JSON.parse(line) as { event: TraceEvent }).event),
+    result: () => JSON.parse(readFileSync(join(run, "result.json"), "utf8")) as RunResult,
+  };
+}
+
+/** Leaves what a process that was killed after so many lines of the journal leaves. */
+function cutOff({ run, lines }: RunFolder, count: number): void {
+  const kept = lines().slice(0, count);
+  rmSync(join(run, "result.json"));
+  writeFileSync(join(run, "journal.jsonl"), kept.map((line) => `${line}\n`).join(""));
+}
+
+const ofType = (events: readonly TraceEvent[], type: TraceEvent["type"]): string[] =>
+  events.filter((event) => event.type === type).map(({ trial }) => trial);
+
+describe("resume", () => {
+  it("finishes a run that was killed after any line of its journal, and repeats no finished trial", async () => {
+    using folder = await ran();
+    const whole = folder.lines();
+    const { summary, rates } = folder.result();
+    for (let count = 0; count < whole.length; count += 5) {
+      writeFileSync(join(folder.run, "journal.jsonl"), `${whole.join("\n")}\n`);
+      cutOff(folder, count);
+      const finished = ofType(folder.events().slice(0, count), "trial.finished");
+      const before = folder
+        .events()
+        .filter(({ type, trial }) => type === "trial.started" && finished.includes(trial));
+      const outcome = await runHere(["resume"], { cwd: folder.path });
+      expect([outcome.code, outcome.stderr], `after ${count} lines`).toEqual([0, ""]);
+      const events = folder.events();
+      for (const type of ["trial.started", "trial.finished", "trial.graded"] as const)
+        expect(ofType(events, type).toSorted(), `after ${count} lines`).toEqual(["t1", "t2", "t3"]);
+      expect(events).toEqual(expect.arrayContaining(before));
+      expect(folder.result()).toMatchObject({ summary, rates: { groups: [{ passed: 3, scored: 3 }] } });
+      expect(rates?.groups[0]?.passed).toBe(3);
+      const shown = await runHere(["show", "--json"], { cwd: folder.path });
+      expect(JSON.parse(shown.stdout)).toMatchObject({ summary, verdict: "pass" });
+    }
+  });
+
+  it("goes on with a run that is killed again and again", { timeout: 120_000 }, async () => {
+    const everything = join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    const call = [{ call: "echo", args: { message: "hi" } }, { say: "hi" }];
+    const config = {
+      servers: { e: { transport: "stdio", command: "node", args: [everything, "stdio"] } },
+      agent: { type: "scripted", plan: { echo: call } },
+      workflows: [{ name: "echo", steps: [{ user: "Say hi.", expectedState: "hi" }], expectTools: ["echo"] }],
+      trials: 6,
+      concurrency: 2,
+    };
+    using folder = folderOf({ [file]: config });
+    const at = { cwd: folder.path };
+    const runs = join(folder.path, ".mcpvals/runs");
+    const journal = (): string => {
+      const [run = ""] = existsSync(runs) ? readdirSync(runs) : [];
+      const path = join(runs, run, "journal.jsonl");
+      return existsSync(path) ? readFileSync(path, "utf8") : "";
+    };
+    const graded = (): number => journal().split('"type":"trial.graded"').length - 1;
+    for (const goal of [1, 2, 4]) {
+      const cli = startCli(goal === 1 ? ["run"] : ["resume"], at);
+      const ended = once(cli.child, "exit");
+      while (graded() < goal && cli.child.exitCode === null) await new Promise((next) => setTimeout(next, 5));
+      cli.child.kill("SIGKILL");
+      await ended;
+    }
+    const last = startCli(["resume", "-r", "json"], at);
+    const { code, stdout, stderr } = await last.finished;
+    expect([code, stderr]).toEqual([0, ""]);
+    expect(JSON.parse(stdout)).toMatchObject({ verdict: "pass", summary: { total: 6, pass: 6 } });
+    expect(graded()).toBe(6);
+    expect(journal().split('"type":"trial.started"')).toHaveLength(7);
+  });
+
+  it("grades a trial that was executed, and does not execute it again", async () => {
+    using folder = await ran({ ...sum, trials: 1 });
+    const before = folder.events();
+    cutOff(
+      folder,
+      before.findIndex(({ type }) => type === "trial.graded"),
+    );
+    const outcome = await runHere(["resume"], { cwd: folder.path });
+    expect(outcome.code, outcome.stderr).toBe(0);
+    const after = folder.events();
+    expect(after.slice(0, -1)).toEqual(before.slice(0, -1));
+    expect(after.at(-1)).toMatchObject({ type: "trial.graded", verdict: "pass", seq: before.length });
+  });
+
+  it("runs again what a damaged line belongs to, says so, and keeps what it left out", async () => {
+    using folder = await ran();
+    const lines = folder.lines();
+    const second = folder.events().findIndex(({ trial }) => trial === "t2");
+    const flipped = lines.map((line, index) =>
+      index === second + 3 ? line.replace('"at":1', '"at":2') : line,
+    );
+    rmSync(join(folder.run, "result.json"));
+    writeFileSync(join(folder.run, "journal.jsonl"), `${flipped.join("\n")}\n{"crc":"00`);
+    const outcome = await runHere(["resume"], { cwd: folder.path });
+    expect(outcome.code).toBe(0);
+    expect(outcome.stderr).toMatch(
+      /line \d+ of the journal does not match its checksum: what it belongs to runs again/,
+    );
+    expect(outcome.stdout).toContain("resumed: 2 of 3 trials had ended before");
+    expect(ofType(folder.events(), "trial.graded").toSorted()).toEqual(["t1", "t2", "t3"]);
+    expect(folder.result().summary).toMatchObject({ total: 3, pass: 3 });
+  });
+
+  it("keeps the lines of trials that were cut off", async () => {
+    using folder = await ran();
+    const count = folder.events().findIndex(({ trial }) => trial === "t2") + 4;
+    const cut = folder.lines().slice(count - 4, count);
+    cutOff(folder, count);
+    await runHere(["resume"], { cwd: folder.path });
+    const left = readFileSync(join(folder.run, "journal.left-out.jsonl"), "utf8").trimEnd().split("\n");
+    expect(left).toEqual(cut);
+  });
+
+  it("leaves a finished run as it is, and gives its exit code", async () => {
+    using folder = await ran({ ...sum, agent: { type: "scripted", plan: { sum: [{ say: "no" }] } } });
+    const [journal, result] = [folder.lines(), folder.result()];
+    const outcome = await runHere(["resume"], { cwd: folder.path });
+    expect([outcome.code, outcome.stdout]).toEqual([1, ""]);
+    expect(outcome.stderr).toMatch(/has ended, so there is nothing to resume: fail/);
+    expect([folder.lines(), folder.result()]).toEqual([journal, result]);
+  });
+
+  const step = { user: "Add 1 and 2.", expectedState: "3" };
+  it.each([
+    [
+      "a prompt",
+      { workflows: [{ ...sum.workflows[0], steps: [{ ...step, user: "Add 2 and 1." }] }] },
+      "the task sum",
+    ],
+    [
+      "a task more",
+      {
+        workflows: [...sum.workflows, { ...sum.workflows[0], name: "more" }],
+        agent: { type: "scripted", plan: { ...sum.agent.plan, more: sum.agent.plan.sum } },
+      },
+      "the task is new: more",
+    ],
+    ["the number of trials", { trials: 4 }, "the trials"],
+    [
+      "a server",
+      { servers: { math: { transport: "mock", mock: { tools: { add, sub: add } } } } },
+      "the servers",
+    ],
+  ])("refuses a run of which %s has changed", async (_, change, message) => {
+    using folder = await ran();
+    cutOff(folder, 10);
+    const lines = folder.lines();
+    writeFileSync(join(folder.path, file), JSON.stringify({ ...sum, ...change }));
+    const outcome = await runHere(["resume"], { cwd: folder.path });
+    expect([outcome.code, outcome.stderr]).toEqual([2, expect.stringContaining(message)]);
+    expect(outcome.stderr).toContain("(store/not-resumable)");
+    expect(folder.lines()).toEqual(lines);
+  });
+
+  it("refuses a run that does not say how it was started, that still goes on, and in another folder", async () => {
+    using folder = await ran();
+    cutOff(folder, 10);
+    const path = join(folder.run, "run.json");
+    const head = JSON.parse(readFileSync(path, "utf8")) as { command: object; process: object };
+    const resume = async (change: object, at = folder.path): Promise<string> => {
+      writeFileSync(path, JSON.stringify({ ...head, ...change }));
+      const { code, stderr } = await runHere(["resume", folder.run], { cwd: at });
+      expect(code).toBe(2);
+      return stderr;
+    };
+    expect(await resume({ command: undefined })).toContain("does not say how it was started");
+    expect(await resume({ process: { ...head.process, pid: process.ppid } })).toContain("(store/in-use)");
+    using other = folderOf({});
+    expect(await resume({}, other.path)).toContain(`Resume it there: cd ${folder.path}`);
+    writeFileSync(path, JSON.stringify(head));
+    expect((await runHere(["resume"], { cwd: folder.path })).code).toBe(0);
+  });
+
+  it("asks for variables whose values are not kept", async () => {
+    const config = { ...sum, workflows: [{ ...sum.workflows[0], description: "${GREETING}" }] };
+    using folder = await ran(config, ["--env", "GREETING=a word to remember"]);
+    cutOff(folder, 10);
+    for (const name of ["run.json", "plan.json"] as const) {
+      const text = readFileSync(join(folder.run, name), "utf8");
+      if (name === "run.json") expect(text).not.toContain("a word to remember");
+    }
+    const at = { cwd: folder.path };
+    const refused = await runHere(["resume"], at);
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("--env GREETING=VALUE")]);
+    const resumed = await runHere(["resume", "--env", "GREETING=a word to remember"], at);
+    expect(resumed.code, resumed.stderr).toBe(0);
+  });
+
+  it("goes on with a run of only some tasks", async () => {
+    const other = { ...sum.workflows[0], name: "other" };
+    const plan = { sum: sum.agent.plan.sum, other: sum.agent.plan.sum };
+    const config = { ...sum, agent: { type: "scripted", plan }, workflows: [...sum.workflows, other] };
+    using folder = await ran(config, ["--task", "o*", "--trials", "2"]);
+    cutOff(folder, 3);
+    const outcome = await runHere(["resume", "-r", "json"], { cwd: folder.path });
+    expect(outcome.code, outcome.stderr).toBe(0);
+    const { trials } = JSON.parse(outcome.stdout) as RunResult;
+    expect(trials.map(({ task }) => task)).toEqual(["other", "other"]);
+  });
+});
+
+describe("retry", () => {
+  /** A server whose tool answers by the number of starts, which it keeps in a file; "error": it does not start. */
+  const server = `
+    import { existsSync, readFileSync, writeFileSync } from "node:fs";
+    import { createInterface } from "node:readline";
+    const count = existsSync("count") ? Number(readFileSync("count", "utf8")) : 0;
+    writeFileSync("count", String(count + 1));
+    const answers = process.argv.slice(2);
+    const answer = answers[count % answers.length];
+    if (answer === "error") process.exit(1);
+    const serverInfo = { name: "moody", version: "1" };
+    const tools = [{ name: "mood", inputSchema: { type: "object" } }];
+    for await (const line of createInterface({ input: process.stdin })) {
+      const { id, method, params } = JSON.parse(line);
+      const results = {
+        initialize: { protocolVersion: params?.protocolVersion, capabilities: { tools: {} }, serverInfo },
+        "tools/list": { tools },
+        "tools/call": { content: [{ type: "text", text: answer }] },
+      };
+      if (id !== undefined) console.log(JSON.stringify({ jsonrpc: "2.0", id, result: results[method] ?? {} }));
+    }
+  `;
+
+  async function runWith(answers: readonly string[]): Promise<Disposable & { readonly path: string }> {
+    const config = {
+      server: { transport: "stdio", command: "node", args: ["server.mjs", ...answers] },
+      toolHealthSuites: [{ name: "suite", tests: [{ name: "mood", args: {}, expectedResult: "good" }] }],
+      trials: 4,
+    };
+    const folder = folderOf({ "server.mjs": server, [file]: config });
+    const { code, stderr } = await runHere(["run", "-q"], { cwd: folder.path });
+    expect(code, stderr).not.toBe(2);
+    return folder;
+  }
+
+  it("--errors takes over the trials with a verdict and runs the others in a new run", async () => {
+    using folder = await runWith(["good", "bad", "error", "good", "good"]);
+    const at = { cwd: folder.path };
+    const first = JSON.parse((await runHere(["show", "--json"], at)).stdout) as RunResult;
+    expect(first.summary).toMatchObject({ pass: 2, fail: 1, error: 1 });
+    const outcome = await runHere(["retry", "--errors"], at);
+    expect(outcome.code, outcome.stderr).toBe(1);
+    expect(outcome.stdout).toContain(`retry of run ${first.id}: 3 of 4 trials keep their verdicts`);
+    const second = JSON.parse((await runHere(["show", "--json"], at)).stdout) as RunResult;
+    expect(second).toMatchObject({ summary: { pass: 3, fail: 1 }, retryOf: { id: first.id } });
+    expect(second.id).not.toBe(first.id);
+    const durations = ({ trials }: RunResult): number[] => trials.map(({ durationMs }) => durationMs);
+    expect(durations(second).filter((each) => durations(first).includes(each))).toHaveLength(3);
+    const unchanged = JSON.parse((await runHere(["show", first.id, "--json"], at)).stdout) as RunResult;
+    expect(unchanged.summary).toEqual(first.summary);
+    const nothing = await runHere(["retry", "--errors"], at);
+    expect([nothing.code, nothing.stderr]).toEqual([2, expect.stringContaining("has a verdict")]);
+  });
+
+  it("--flaky runs all trials of the tasks with different verdicts", async () => {
+    using folder = await runWith(["good", "bad", "good", "good", "good"]);
+    const outcome = await runHere(["retry", "--flaky", "-r", "json"], { cwd: folder.path });
+    const result = JSON.parse(outcome.stdout) as RunResult;
+    expect(result.summary.total).toBe(4);
+    expect(result.retryOf).toBeDefined();
+    expect(outcome.code).toBe(1);
+  });
+
+  it("refuses a run that has not ended, and an option too few", async () => {
+    using folder = await runWith(["good"]);
+    const at = { cwd: folder.path };
+    expect(await runHere(["retry"], at)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("--errors or --flaky"),
+    });
+    const runs = join(folder.path, ".mcpvals/runs");
+    rmSync(join(runs, readdirSync(runs)[0] ?? "", "result.json"));
+    expect(await runHere(["retry", "--errors"], at)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("mcpvals resume"),
+    });
+  });
+});
+
+describe("runs", () => {
+  it("lists runs newest first, pins them and deletes old ones", async () => {
+    using folder = await ran();
+    const at = { cwd: folder.path };
+    await runHere(["run", "--trials", "1", "--task", "sum"], at);
+    const ids = async (args: readonly string[] = []): Promise<string[]> => {
+      const { stdout } = await runHere(["runs", "list", "--json", ...args], at);
+      return (JSON.parse(stdout) as { id: string }[]).map(({ id }) => id);
+    };
+    const [newest = "", oldest = ""] = await ids();
+    expect(newest > oldest && oldest.length > 0).toBe(true);
+    const listed = await runHere(["runs"], at);
+    expect(listed.stdout.split("\n").slice(0, 2)).toEqual([
+      expect.stringMatching(new RegExp(`^${newest}  pass  1/1 passed +\\S+ \\S+ +${file} --task sum$`)),
+      expect.stringMatching(new RegExp(`^${oldest}  pass  3/3 passed +\\S+ \\S+ +${file}$`)),
+    ]);
+    expect(await ids(["--verdict", "fail"])).toEqual([]);
+    expect(await ids(["--source", "*.json", "--limit", "1"])).toEqual([newest]);
+    expect((await runHere(["runs", "prune"], at)).code).toBe(2);
+    const dry = await runHere(["runs", "prune", "--keep", "1", "--dry-run"], at);
+    expect(dry.stdout).toContain(`would delete  ${oldest}`);
+    await runHere(["runs", "pin", oldest], at);
+    await runHere(["runs", "prune", "--keep", "1"], at);
+    expect(await ids()).toEqual([newest, oldest]);
+    await runHere(["runs", "unpin", oldest], at);
+    expect((await runHere(["runs", "prune", "--older-than", "1d"], at)).stdout).toContain(
+      "0 runs deleted, 2 kept",
+    );
+    await runHere(["runs", "prune", "--keep", "1"], at);
+    expect(await ids()).toEqual([newest]);
+  });
+
+  it("shows a run that was cut off", async () => {
+    using folder = await ran();
+    cutOff(folder, 10);
+    appendFileSync(join(folder.run, "run.json"), " ");
+    const head = JSON.parse(readFileSync(join(folder.run, "run.json"), "utf8")) as object;
+    writeFileSync(join(folder.run, "run.json"), JSON.stringify({ ...head, process: undefined }));
+    const listed = await runHere(["runs", "--verdict", "cut-off"], { cwd: folder.path });
+    expect(listed.stdout).toMatch(/ {2}cut-off {2}/);
+  });
+});
