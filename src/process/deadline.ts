@@ -23,18 +23,30 @@ export function abortAfter(
   reason: () => unknown,
   ...given: readonly (AbortSignal | undefined)[]
 ): DeadlineSignal {
-  const controller = new AbortController();
-  const parents = given.filter((parent) => parent !== undefined);
+  const { controller, leave } = following(given.filter((parent) => parent !== undefined));
   const timer = ms > maxDurationMs ? undefined : setTimeout(() => controller.abort(reason()), ms);
-  const follow = (): void => controller.abort(parents.find(({ aborted }) => aborted)?.reason);
   const dispose = (): void => {
     clearTimeout(timer);
-    for (const parent of parents) parent.removeEventListener("abort", follow);
+    leave();
   };
-  controller.signal.addEventListener("abort", dispose, { once: true });
+  if (controller.signal.aborted) dispose();
+  else controller.signal.addEventListener("abort", dispose, { once: true });
+  return { signal: controller.signal, [Symbol.dispose]: dispose };
+}
+
+/** Makes a controller that aborts with the first of some signals, with its reason, until `leave` is called. */
+function following(parents: readonly AbortSignal[]): {
+  readonly controller: AbortController;
+  readonly leave: () => void;
+} {
+  const controller = new AbortController();
+  const follow = (): void => controller.abort(parents.find(({ aborted }) => aborted)?.reason);
   for (const parent of parents) parent.addEventListener("abort", follow, { once: true });
   if (parents.some(({ aborted }) => aborted)) follow();
-  return { signal: controller.signal, [Symbol.dispose]: dispose };
+  const leave = (): void => {
+    for (const parent of parents) parent.removeEventListener("abort", follow);
+  };
+  return { controller, leave };
 }
 
 /** Makes a signal that aborts with the first of the given ones, with its reason. */
@@ -72,8 +84,7 @@ export class Clocks {
 
   /** Starts a time limit, as {@link abortAfter} does. Data that has arrived by its end is read first. */
   start(ms: number, reason: () => unknown, parent: AbortSignal): Clock {
-    const controller = new AbortController();
-    const either = abortWithAny([parent, controller.signal]);
+    const { controller, leave } = following([parent]);
     let elapsedMs = 0;
     let since: number | undefined;
     let timer: NodeJS.Timeout | undefined;
@@ -96,12 +107,12 @@ export class Clocks {
     this.#all.add(clock);
     if (this.#holds === 0) clock.run();
     return {
-      signal: either.signal,
+      signal: controller.signal,
       elapsedMs: elapsed,
       [Symbol.dispose]: () => {
         this.#all.delete(clock);
         clock.pause();
-        either[Symbol.dispose]();
+        leave();
       },
     };
   }

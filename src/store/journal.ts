@@ -23,7 +23,7 @@ import { makeFolder, readRegularFile } from "../base/files.ts";
 import { corrupt, JournalFile, journalSize, type Line, linesOf } from "./journal-file.ts";
 
 const dataSync = promisify(fdatasync);
-const flushBytes = 64 * 1024;
+const flushLength = 64 * 1024;
 const flushMs = 100;
 /** In characters of JSON; the message of a longer event is stored in a separate file. */
 const maxEventLength = 256 * 1024;
@@ -40,8 +40,8 @@ export class Journal implements AsyncDisposable {
   readonly #written = new Set<string>();
   /** Attachments not yet synced to disk. */
   #unsynced: string[] = [];
-  #pending: (string | Uint8Array)[] = [];
-  #pendingBytes = 0;
+  /** Lines that are not written yet. */
+  #pending = "";
   #timer: NodeJS.Timeout | undefined;
   /** The next sync, which covers all commits until it starts. */
   #nextSync: Promise<void> | undefined;
@@ -64,7 +64,9 @@ export class Journal implements AsyncDisposable {
   append(event: TraceEvent, json: string): void {
     if (this.#closed || this.#failure !== undefined) return;
     try {
-      this.#write(lineOf(this.#detach(event, json)), "\n");
+      this.#pending += `${lineOf(this.#detach(event, json))}\n`;
+      if (this.#pending.length >= flushLength) this.flush();
+      else this.#timer ??= setTimeout(() => this.flush(), flushMs).unref();
     } catch (error) {
       this.flush();
       this.#failure ??= { error };
@@ -75,10 +77,9 @@ export class Journal implements AsyncDisposable {
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    const bytes = bytesOf(this.#pending);
-    this.#pending = [];
-    this.#pendingBytes = 0;
-    this.#writeNow(bytes);
+    const lines = this.#pending;
+    this.#pending = "";
+    if (lines !== "") this.#writeNow(Buffer.from(lines));
   }
 
   /**
@@ -130,7 +131,8 @@ export class Journal implements AsyncDisposable {
     try {
       for (const path of attachments)
         this.#attach(basename(path), (part) => copyFileSync(path, part, constants.COPYFILE_FICLONE));
-      for (const lines of parts) this.#write(lines);
+      this.flush();
+      for (const lines of parts) this.#writeNow(lines);
     } catch (error) {
       this.flush();
       this.#failure ??= { error };
@@ -144,20 +146,6 @@ export class Journal implements AsyncDisposable {
     } catch (error) {
       this.#failure = { error };
     }
-  }
-
-  #write(...parts: readonly (string | Uint8Array)[]): void {
-    for (const part of parts) {
-      if (typeof part !== "string" && part.length >= flushBytes / 2) {
-        this.flush();
-        this.#writeNow(part);
-        continue;
-      }
-      this.#pending.push(part);
-      this.#pendingBytes += part.length;
-    }
-    if (this.#pendingBytes >= flushBytes) this.flush();
-    else this.#timer ??= setTimeout(() => this.flush(), flushMs).unref();
   }
 
   async #syncAttachments(): Promise<void> {
@@ -211,21 +199,6 @@ const closeBrace = 0x7d;
 function crcIn(line: Buffer): number {
   const [, crc = ""] = head.exec(line.toString("latin1", 0, headBytes)) ?? [];
   return Number.parseInt(crc, 16);
-}
-
-/** All parts as one. */
-function bytesOf(parts: readonly (string | Uint8Array)[]): Buffer {
-  const length = parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0);
-  const bytes = Buffer.allocUnsafe(length);
-  let end = 0;
-  for (const part of parts) {
-    if (typeof part === "string") end += bytes.write(part, end);
-    else {
-      bytes.set(part, end);
-      end += part.length;
-    }
-  }
-  return bytes;
 }
 
 function referenceOf(message: Json): string | undefined {

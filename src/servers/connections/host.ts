@@ -272,10 +272,16 @@ export class ServerConnection implements Transport {
   /** Settles when the server has been sent the message, or a filter keeps it back. */
   async send(message: JSONRPCMessage, options: TransportSendOptions = {}): Promise<void> {
     const { filters } = this.#options;
-    this.#record("client-to-server", { message: messageJson(message) });
+    const record = (): void => this.#record("client-to-server", { message: messageJson(message) });
     if ("method" in message && "id" in message) this.#pending.set(message.id, message.method);
     const wire = wireMessage(message);
-    if (filters === undefined) return this.#send(wire, options);
+    if (filters === undefined) {
+      const sending = this.#send(wire, options);
+      // Recorded while the server works: what it answers is read later.
+      record();
+      return sending;
+    }
+    record();
     await filters.fromClient(wire, (decision) => {
       if (decision.kind === "pass") return this.#send(decision.wire, options);
       if (decision.kind === "answer") this.#deliver(decision.wire);

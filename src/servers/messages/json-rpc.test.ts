@@ -11,7 +11,8 @@ describe("parseMessage", () => {
     '{"jsonrpc":"2.0","id":1,"error":"odd"}',
     ' \t{"jsonrpc":"2.0","id":1,"result":null,"new":"key"} ',
   ])("takes %s", (text) => {
-    expect(parseMessage(Buffer.from(text))).toEqual({ message: JSON.parse(text) as unknown, text });
+    const isUsual = text.startsWith(" ") ? undefined : true;
+    expect(parseMessage(Buffer.from(text))).toEqual({ message: JSON.parse(text) as unknown, text, isUsual });
   });
 
   it.each([

@@ -14,11 +14,13 @@ export interface WireMessage {
   readonly message: JSONRPCMessage;
   /** JSON in one line. */
   readonly text: string;
+  /** The text is what `JSON.stringify` makes of the message; absent: not known. */
+  readonly isUsual?: true;
 }
 
 /** A message that this process writes. */
 export function wireMessage(message: JSONRPCMessage): WireMessage {
-  return { message, text: JSON.stringify(message) };
+  return { message, text: JSON.stringify(message), isUsual: true };
 }
 
 /** An error answer that this process writes. */
@@ -40,8 +42,13 @@ export function parseMessage(line: Buffer): WireMessage | undefined {
     return undefined;
   }
   if (!isMessage(value)) return undefined;
-  const problem = isUtf8(line) ? repeatedKeyIn(value, text) : notUtf8;
-  if (problem !== undefined) malformed.set(value, problem);
+  if (!isUtf8(line)) malformed.set(value, notUtf8);
+  // The usual text has no repeated key, and comparing is faster than looking for one.
+  else if (isUsualText(value, text)) return { message: value, text, isUsual: true };
+  else if (!("method" in value)) {
+    const key = repeatedKey(text);
+    if (key !== undefined) malformed.set(value, `it has the key ${JSON.stringify(shortened(key, 80))} twice`);
+  }
   return { message: value, text };
 }
 
@@ -60,14 +67,6 @@ function isMessage(value: unknown): value is JSONRPCMessage {
 
 /** MCP specification, "Transports": messages are UTF-8. */
 const notUtf8 = "its bytes are not UTF-8";
-
-/** Parsers differ on which of two equal keys counts, so an answer with one is not evidence. */
-function repeatedKeyIn(message: JSONRPCMessage, text: string): string | undefined {
-  // The usual text has no repeated key, and comparing is faster than looking for one.
-  if ("method" in message || isUsualText(message, text)) return undefined;
-  const key = repeatedKey(text);
-  return key === undefined ? undefined : `it has the key ${JSON.stringify(shortened(key, 80))} twice`;
-}
 
 /** Whether a message is written so; also of one that is too deep for that, which is refused for its depth. */
 function isUsualText(message: JSONRPCMessage, text: string): boolean {
@@ -107,11 +106,11 @@ export function messageJson(message: JSONRPCMessage): Json {
 export function recordedMessage({
   message,
   text,
+  isUsual,
 }: WireMessage): Pick<EventOf<"mcp.message">, "message" | "raw" | "malformed"> {
-  const json = messageJson(message);
   const malformed = malformationOf(message);
-  const raw = text === JSON.stringify(json) ? undefined : text;
-  return withoutUndefined({ message: json, raw, malformed });
+  const raw = isUsual || isUsualText(message, text) ? undefined : text;
+  return withoutUndefined({ message: messageJson(message), raw, malformed });
 }
 
 // What a message says.
@@ -226,7 +225,7 @@ export function readBytes(bytes: Buffer, text: string = bytes.toString("utf8")):
 
 function readMessage(text: string): WireMessage | undefined {
   const parsed = parseMessage(Buffer.from(text));
-  return parsed === undefined ? undefined : { message: parsed.message, text: inOneLine(text) };
+  return parsed === undefined ? undefined : { ...parsed, text: inOneLine(text) };
 }
 
 /** Without a byte order mark and the white space of JSON around the text. */

@@ -104,7 +104,8 @@ class MockHost implements ServerHost {
       if (wire !== undefined) return listener.onMessage(wire);
       this.#watchers.invalidLine(line);
       const why = "the mock's answer is not JSON-RPC message, on purpose";
-      if (passesInvalid) listener.onMessage({ ...errorAnswer(id, errorCodes.parse, why), text });
+      if (passesInvalid)
+        listener.onMessage({ message: errorAnswer(id, errorCodes.parse, why).message, text });
     };
     this.#channels.add(end);
     if (this.#isStopped) queueMicrotask(end);
