@@ -17,6 +17,8 @@ import {
   wazaTriggerTestsJsonSchema,
 } from "./schemas/eval-json-schemas.ts";
 import { trajectoryJsonSchema } from "../src/graders/programs/trajectory-record.ts";
+import { baselineJsonSchema } from "../src/model/baseline.ts";
+import { comparisonJsonSchema } from "../src/model/comparison.ts";
 import { resultJsonSchema } from "../src/model/result.ts";
 import { manifestText } from "../src/extensions/sdk/serve.ts";
 
@@ -32,6 +34,8 @@ const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   "schemas/waza-eval.schema.json": () => json(wazaEvalJsonSchema()),
   "schemas/waza-task.schema.json": () => json(wazaTaskJsonSchema()),
   "schemas/waza-trigger-tests.schema.json": () => json(wazaTriggerTestsJsonSchema()),
+  "schemas/baseline.schema.json": () => json(baselineJsonSchema()),
+  "schemas/comparison.schema.json": () => json(comparisonJsonSchema()),
   "schemas/result.schema.json": () => json(resultJsonSchema()),
   "schemas/trajectory.schema.json": () => json(trajectoryJsonSchema()),
   "docs/cli.md": cliReference,

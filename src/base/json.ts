@@ -73,6 +73,14 @@ export function canonicalJson(value: Json): string {
   return `{${members}}`;
 }
 
+/** A value of which the numbers, at any depth, are without the rounding errors of their last digits. */
+export function withoutNoise<T>(value: T): T {
+  if (typeof value === "number") return Number(value.toPrecision(12)) as T;
+  if (Array.isArray(value)) return value.map((item: unknown) => withoutNoise(item)) as T;
+  if (typeof value !== "object" || value === null) return value;
+  return mapValues(value as Readonly<Record<string, unknown>>, (member) => withoutNoise(member)) as T;
+}
+
 /** About so many tokens of a model JSON takes: four characters each. */
 export function estimateTokens(json: Json): number {
   return Math.ceil(JSON.stringify(json).length / 4);

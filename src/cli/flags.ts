@@ -1,9 +1,10 @@
-import { type Command, InvalidArgumentError } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { McpvalsError } from "../base/error.ts";
 import { agentPresets } from "../agents/programs/presets.ts";
 import { reporterHelp } from "../model/reporter.ts";
 import { parseDuration } from "../base/duration.ts";
 import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
+import { type FailOn, failOnNames } from "../statistics/compare.ts";
 import type { Thresholds } from "../model/eval.ts";
 import type { LoadOptions } from "../formats/load.ts";
 import type { Target } from "../formats/target.ts";
@@ -25,6 +26,34 @@ export function subcommand(
     .description(description)
     .exitOverride()
     .showSuggestionAfterError();
+}
+
+/** The flags of a command that compares. */
+export interface FailOnFlags {
+  /** 0 to 1. */
+  readonly margin?: number;
+  readonly failOn?: FailOn;
+}
+
+/** Adds what says which difference matters, and which verdict fails. */
+export function addFailOnFlags(command: Command): Command {
+  return command
+    .option("--margin <points>", "difference of pass rates that does not matter, such as 5", points)
+    .addOption(
+      new Option(
+        "--fail-on <verdict>",
+        "exit with 1 if the pass rate of a side is worse, or not better, or also if it is undecided; an undecided comparison is exit code 3 otherwise. Without it a comparison is a report and changes no exit code",
+      ).choices(failOnNames),
+    );
+}
+
+/** Most points that can be a margin: with more, nearly anything would be as good. */
+const maxMargin = 50;
+
+function points(text: string): number {
+  const value = Number(text);
+  if (text.trim() !== "" && value > 0 && value <= maxMargin) return value / 100;
+  throw new InvalidArgumentError(`Give a number of points above 0, at most ${maxMargin}, such as 5.`);
 }
 
 /** Collects a repeatable option. */

@@ -7,11 +7,11 @@ import type { Plan } from "./plan.ts";
 import { gradeSchema, usageSchema, verdictSchema } from "./grade.ts";
 import { errorSchema } from "../base/serialized-error.ts";
 import { json, type Model } from "./fields.ts";
+import { count, intervalSchema, milliseconds, share } from "./result-parts.ts";
+import { comparisonSchema } from "./comparison.ts";
 
 export const runVerdicts = ["pass", "fail", "incomplete", "interrupted"] as const;
-const count = z.int().min(0);
 const score = z.number().min(0).max(1).nullable();
-const milliseconds = z.number().min(0);
 
 const serverDigestSchema = z
   .strictObject({
@@ -165,20 +165,10 @@ const summarySchema = z
   })
   .meta({ id: "Summary", description: "Number of trials by verdict." });
 
-const share = z.number().min(0).max(1);
-
-const intervalSchema = z
-  .strictObject({
-    value: share.describe("The rate."),
-    low: share.describe("Lower end of its 95 % interval."),
-    high: share.describe("Upper end."),
-  })
-  .meta({ id: "Interval", description: "A pass rate with its 95 % interval; docs/statistics.md says how." });
-
 const rateCounts = {
   passed: count.describe("Trials that passed."),
   scored: count.describe("Trials with the verdict pass or fail."),
-  unscored: count.describe("Trials without one: errors, timeouts, skips. They are in no rate."),
+  unscored: count.describe("Trials without one: errors, timeouts, what was not run. They are in no rate."),
 };
 
 const taskRateSchema = z
@@ -218,7 +208,9 @@ const groupRateSchema = z
       .exactOptional(),
     passAt: z
       .array(share)
-      .describe("pass@k for k = 1, 2, …: that at least one of k trials passes. Absent for one trial a task.")
+      .describe(
+        "pass@k for k = 1, 2, …, up to 10: that at least one of k trials passes. Absent where a task has no trial with a verdict.",
+      )
       .exactOptional(),
     passAll: z.array(share).describe("pass^k for k = 1, 2, …: that all of k trials pass.").exactOptional(),
   })
@@ -437,7 +429,13 @@ export const resultSchema = z
     summary: summarySchema,
     passRate: intervalSchema
       .describe(
-        "Mean pass rate of all tasks, each with each agent and variant, with its interval for these tasks. Absent if no trial has a verdict, and for a check.",
+        "Mean pass rate of all tasks, with its interval for these tasks. Each task counts the same, with the mean of its agents and variants. Absent if no trial has a verdict, and for a check.",
+      )
+      .exactOptional(),
+    fingerprints: z
+      .record(z.string(), z.string())
+      .describe(
+        "By name of the task, a hash of what it is and how it is graded: tasks with different ones cannot be compared. Absent for a check.",
       )
       .exactOptional(),
     trials: z.array(trialSchema).describe("Every trial of the run."),
@@ -453,6 +451,9 @@ export const resultSchema = z
       .exactOptional(),
     routing: routingSchema
       .describe("Where prompts led. Absent if no grader `tool_routing` or `trigger` gave a verdict.")
+      .exactOptional(),
+    comparison: comparisonSchema
+      .describe("The run compared with the baseline of `--baseline`. Absent without one.")
       .exactOptional(),
     environment: environmentSchema,
   })

@@ -3,7 +3,8 @@ import { type Task, testedTool } from "../model/task.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "./reporter.ts";
 import { coverageGaps } from "./counters.ts";
-import { countWarnings, exitCode, type Gate, isServerError, wasNotRun } from "./trial-result.ts";
+import { countWarnings, exitCode, type Gate, isServerError } from "./trial-result.ts";
+import { wasNotRun } from "./rates.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../model/result.ts";
 import { findingsOf } from "../model/finding.ts";
 import { visibleText, withoutCommands } from "../base/visible-text.ts";
@@ -62,7 +63,7 @@ import {
   taskKey,
   taskPlace,
 } from "./text.ts";
-import { comparisonsOf } from "./documents/compare-runs.ts";
+import { comparisonsOf } from "./comparison.ts";
 import { Progress } from "./progress.ts";
 
 /**
@@ -540,8 +541,8 @@ function rateLines(rows: readonly RateRow[], { style, width }: Page): string[] {
 }
 
 /** How the variants of a run compare with its first, or its agents. */
-function comparisonLines({ trials, environment }: RunResult, page: Page): string[] {
-  const comparisons = comparisonsOf(trials, environment.agents);
+function comparisonLines({ trials }: RunResult, page: Page): string[] {
+  const comparisons = comparisonsOf(trials);
   return comparisons.flatMap((statements) => [
     "",
     ...statements.flatMap(({ verdict, text }) =>

@@ -1,4 +1,5 @@
 import { alikeFindings, countFindings } from "../model/alike-findings.ts";
+import { visibleText } from "../base/visible-text.ts";
 import { clientTable } from "../check/client-table.ts";
 import type { Task } from "../model/task.ts";
 import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts";
@@ -8,7 +9,7 @@ import type { Gate } from "./trial-result.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
 import { explainTrial } from "./explain.ts";
 import { calledText, checkedServers, hasSeveralServers, placesText, serverText } from "./findings.ts";
-import { comparisonsOf } from "./documents/compare-runs.ts";
+import { comparisonsOf } from "./comparison.ts";
 import { measurementLines } from "./measurements.ts";
 import {
   clipText,
@@ -16,6 +17,7 @@ import {
   createStyle,
   describeCoverage,
   describeMocks,
+  escapeMarkdown,
   formatDuration,
   formatMeasure,
   fullTitle,
@@ -176,14 +178,14 @@ function rateTable(result: RunResult): readonly string[] {
   if (rows.length === 0) return [];
   const sorted = rows.toSorted((a, b) => Number(b.isMixed) - Number(a.isMixed));
   const rest = rows.length - maxShownRows;
-  const statements = comparisonsOf(result.trials, result.environment.agents).flat();
+  const statements = comparisonsOf(result.trials).flat();
   return [
     "| task | agent, variant | passed | rate (95 % interval) | time | tokens | |",
     "| --- | --- | --- | --- | --- | --- | --- |",
     ...[...sorted.slice(0, maxShownRows), ...totalRows(result, variety)].map(rateLine),
     ...(rest > 0 ? ["", `and ${countOf(rest, "more task")}`] : []),
     ...(statements.length === 0 ? [] : [""]),
-    ...statements.map(({ verdict, text }) => `- **${verdict}**: ${plain(text)}`),
+    ...statements.map(({ verdict, text }) => `- **${verdict}**: ${escapeMarkdown(visibleText(text))}`),
   ];
 }
 
@@ -247,5 +249,5 @@ function remarkSections(trials: readonly TrialResult[]): (readonly string[])[] {
 
 /** Text that Markdown shows as it is, in one line. */
 function plain(text: string): string {
-  return clipText(text, maxShownMessage).replaceAll(/[\\`*_<>|[\]#~&]/gu, (character) => `\\${character}`);
+  return escapeMarkdown(clipText(text, maxShownMessage));
 }

@@ -1,7 +1,8 @@
-import { withoutUndefined } from "../base/json.ts";
+import { withoutNoise, withoutUndefined } from "../base/json.ts";
 import type { GroupRate, RunResult, TaskRate, TrialResult } from "../model/result.ts";
 import {
   boundsOf,
+  countTasksAlike,
   isFlaky,
   meanOf,
   passAllK,
@@ -20,17 +21,22 @@ const maxK = 10;
  */
 export function ratesOf(trials: readonly TrialResult[]): Pick<RunResult, "passRate" | "rates"> {
   const tasks = taskRates(trials);
-  const passRate = theseTasks(tasks);
+  const passRate = theseTasks(countTasksAlike(tasks, taskOf));
   if (passRate === undefined) return {};
   const groups = [...Map.groupBy(tasks, groupKeyOf).values()].map(groupRate);
   const isRepeated = groups.length > 1 || tasks.some(({ scored, unscored }) => scored + unscored > 1);
-  return { passRate, rates: isRepeated ? { tasks, groups } : { groups } };
+  return withoutNoise({ passRate, rates: isRepeated ? { tasks, groups } : { groups } });
 }
 
 /** The rates of the tasks of a run, one for each agent and variant. */
 export function taskRates(trials: readonly TrialResult[]): readonly TaskRate[] {
   const counted = trials.filter(({ form }) => form !== "check");
   return [...Map.groupBy(counted, keyOf).values()].map(taskRate);
+}
+
+/** The key of a task, whatever the agent and variant. */
+function taskOf({ task, suite }: Pick<TaskRate, "task" | "suite">): string {
+  return JSON.stringify([task, suite]);
 }
 
 function keyOf({ task, suite, agent, variant }: TrialResult): string {
@@ -46,7 +52,8 @@ export function taskRate(trials: readonly TrialResult[]): TaskRate {
   const [{ task, suite, agent, variant } = { task: "", agent: null }] = trials;
   const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
   const passed = judged.filter(({ verdict }) => verdict === "pass").length;
-  const counts = { passed, scored: judged.length, unscored: trials.length - judged.length };
+  const unscored = trials.length - judged.length - trials.filter(wasLeftOut).length;
+  const counts = { passed, scored: judged.length, unscored };
   const tokens = judged.flatMap(({ usage }) =>
     usage === undefined ? [] : usage.inputTokens + usage.outputTokens,
   );
@@ -72,7 +79,7 @@ function groupRate(tasks: readonly TaskRate[]): GroupRate {
     (_, index) => index + 1,
   );
   const curve = (at: typeof passAtK): number[] | undefined =>
-    ks.length < 2 ? undefined : ks.flatMap((k) => at(tasks, k) ?? []);
+    ks.length === 0 ? undefined : ks.flatMap((k) => at(tasks, k) ?? []);
   return withoutUndefined({
     agent,
     variant,
@@ -81,9 +88,32 @@ function groupRate(tasks: readonly TaskRate[]): GroupRate {
     scored: sum("scored"),
     unscored: sum("unscored"),
     theseTasks: theseTasks(tasks),
-    tasksLikeThese: tasksLikeThese(tasks),
+    tasksLikeThese: tasksLikeThese(tasks.map((task) => [task])),
     bounds: sum("unscored") === 0 ? undefined : boundsOf(tasks),
     passAt: curve(passAtK),
     passAll: curve(passAllK),
   });
+}
+
+// Which trials have no verdict though nothing broke.
+
+type Skippable = Pick<TrialResult, "verdict" | "error" | "grades">;
+
+/**
+ * Whether a trial was skipped without being looked at: the run was interrupted or stopped early. A trial that was
+ * skipped on purpose says so in a grade, or in an error of another kind.
+ */
+export function wasNotRun(trial: Skippable): boolean {
+  if (trial.verdict !== "skip") return false;
+  return trial.error === undefined ? trial.grades.length === 0 : trial.error.kind === "interrupted";
+}
+
+/** Whether a trial was not measured on purpose: its task requires what is not there, or had nothing to do. */
+export function wasLeftOut(trial: Skippable): boolean {
+  return trial.verdict === "skip" && !wasNotRun(trial) && !checkedNothing(trial);
+}
+
+/** Whether a trial came to its end without evidence. One that lacks what its task requires was left out on purpose, and has an error. */
+export function checkedNothing(trial: Skippable): boolean {
+  return trial.verdict === "skip" && trial.error === undefined && trial.grades.length > 0;
 }

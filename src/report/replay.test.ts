@@ -79,6 +79,10 @@ describe("a run that came to its end", () => {
     };
     const cited = failed.events.flatMap((event) => (event.type === "step.finished" ? [event.seq] : []));
     expect(result).toEqual({
+      fingerprints: {
+        "suite/1": expect.stringMatching(/^[0-9a-f]{16}$/) as string,
+        "suite/2": expect.stringMatching(/^[0-9a-f]{16}$/) as string,
+      },
       passRate: { value: 0.5, low: expect.any(Number) as number, high: expect.any(Number) as number },
       rates: expect.objectContaining({
         groups: [expect.objectContaining({ agent: null, passed: 1, scored: 2 })],

@@ -3,6 +3,7 @@ import { taskOf, type Trial } from "../model/plan.ts";
 import { eventsOf, type TraceEvent } from "../model/event.ts";
 import type { RecordedRun, RunResult, TrialResult } from "../model/result.ts";
 import { buildTrajectory, readTrace } from "../trace/trajectory.ts";
+import { fingerprintsOf } from "./fingerprint.ts";
 import { collectEvidence } from "./evidence.ts";
 import type { RunEnd } from "./reporter.ts";
 import { notRun, RunTally, trialResult, ungradedTrial } from "./trial-result.ts";
@@ -57,7 +58,11 @@ export class RunReplay {
     const interrupted =
       this.#run.interrupted === true || trials.some(({ error }) => error?.code === "run/interrupted");
     const start = Date.parse(startedAt);
-    const head = { ...this.#run, durationMs: durationMs ?? Math.max(0, (lastAt ?? start) - start) };
+    const head = {
+      ...this.#run,
+      durationMs: durationMs ?? Math.max(0, (lastAt ?? start) - start),
+      fingerprints: fingerprintsOf(plan.tasks),
+    };
     return this.#tally.result(head, trials, plan, { interrupted });
   }
 }

@@ -3,15 +3,14 @@ import { lowerBound, roundMeasured } from "../graders/measurements/metrics.ts";
 import { type AgentSummary, type Trial, withoutModel } from "../model/plan.ts";
 import { coverageTotals } from "./counters.ts";
 import {
-  checkedNothing,
   countWarnings,
   decidesFailures,
   decidingGrades,
   type Gate,
   unfinishedState,
-  wasNotRun,
   summarize,
 } from "./trial-result.ts";
+import { checkedNothing, wasNotRun } from "./rates.ts";
 import type { Task } from "../model/task.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../model/result.ts";
 import { cutToWidth, displayWidth, padToWidth, wrapText } from "../base/columns.ts";
@@ -166,6 +165,11 @@ export function clipLines(text: string, { lines: most, characters, keep = "head"
 export function clipText(text: string, characters: number): string {
   if (text.length <= characters) return visibleText(text);
   return `${visibleText(text.slice(0, characters))}… (${countOf(text.length - characters, "more character")})`;
+}
+
+/** A printable text as Markdown shows it. */
+export function escapeMarkdown(text: string): string {
+  return text.replaceAll(/[\\`*_<>|[\]#~&]/gu, (character) => `\\${character}`);
 }
 
 /** The first line that names an error, such as Node's `Error: Cannot find module …`. */

@@ -36,6 +36,7 @@ import type {
   ToolDigest,
   TrialResult,
 } from "../model/result.ts";
+import { checkedNothing, wasNotRun } from "./rates.ts";
 import type { SerializedError } from "../base/serialized-error.ts";
 import type { Grade, Usage, Verdict } from "../model/grade.ts";
 
@@ -288,7 +289,7 @@ export class RunTally {
 
   /** The result of the run, with all of its trials. */
   result(
-    { id, startedAt, durationMs, environment, gradedFrom, retryOf }: ResultHead,
+    { id, startedAt, durationMs, environment, gradedFrom, retryOf, fingerprints }: ResultHead,
     trials: readonly TrialResult[],
     plan: Plan,
     { interrupted }: Pick<VerdictRules, "interrupted">,
@@ -306,6 +307,7 @@ export class RunTally {
       retryOf,
       summary: withoutUndefined({ ...summarize(trials), warnings: countWarnings(trials) || undefined }),
       passRate,
+      fingerprints,
       trials,
       rates,
       ...totals,
@@ -323,10 +325,12 @@ export class RunTally {
   }
 }
 
-type ResultHead = Pick<
+interface ResultHead extends Pick<
   RunResult,
   "id" | "startedAt" | "durationMs" | "environment" | "gradedFrom" | "retryOf"
->;
+> {
+  readonly fingerprints: RunResult["fingerprints"] | undefined;
+}
 
 /** What a result says of its verdict. */
 export function conclude(
@@ -343,15 +347,6 @@ export function conclude(
 }
 
 /**
- * Whether a trial was skipped without being looked at: the run was interrupted or stopped early. A trial that was
- * skipped on purpose says so in a grade, or in an error of another kind.
- */
-export function wasNotRun(trial: TrialResult): boolean {
-  if (trial.verdict !== "skip") return false;
-  return trial.error === undefined ? trial.grades.length === 0 : trial.error.kind === "interrupted";
-}
-
-/**
  * What a run that was killed, interrupted or stopped early left of a trial: `cut-off`, it had begun; `not-run`, it had not. Undefined
  * for any other trial.
  */
@@ -364,11 +359,6 @@ export function unfinishedState(trial: TrialResult): "cut-off" | "not-run" | und
 /** Whether a trial is one that a rerun of what failed is about: not one that passed or was skipped on purpose. */
 export function didNotPass(trial: TrialResult): boolean {
   return trial.verdict !== "pass" && (trial.verdict !== "skip" || wasNotRun(trial));
-}
-
-/** Whether a trial came to its end without evidence. One that lacks what its task requires was left out on purpose, and has an error. */
-export function checkedNothing(trial: TrialResult): boolean {
-  return trial.verdict === "skip" && trial.error === undefined && trial.grades.length > 0;
 }
 
 const exitCodes: Readonly<Record<RunVerdict, number>> = { pass: 0, fail: 1, incomplete: 3, interrupted: 130 };

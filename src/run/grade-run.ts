@@ -9,6 +9,7 @@ import { type Plan, taskOf } from "../model/plan.ts";
 import { createMultiplexer } from "../report/reporter.ts";
 import type { RunEnvironment, TrialResult } from "../model/result.ts";
 import { KeptEvidence } from "../report/evidence.ts";
+import { fingerprintsOf } from "../report/fingerprint.ts";
 import { notRun, RunTally, ungradedTrial } from "../report/trial-result.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { createRedactor, type Redact } from "../trace/redact.ts";
@@ -128,7 +129,8 @@ export async function gradeRun(
     const ordered = plan.trials.flatMap(({ id }) => results.get(id) ?? []);
     const interrupted = ordered.some(({ error }) => error?.code === "run/interrupted");
     const durationMs = Math.round(performance.now() - started);
-    const result = tally.result({ ...head, durationMs }, ordered, plan, { interrupted });
+    const fingerprints = fingerprintsOf(plan.tasks);
+    const result = tally.result({ ...head, durationMs, fingerprints }, ordered, plan, { interrupted });
     await folder.finish(result, plan);
     await reporters.onRunEnd({ result, evidence: evidence.byTrial });
     const notGraded = [...dropped].map(

@@ -10,6 +10,7 @@ import { coveredKind } from "../graders/measurements/metrics.ts";
 import type { TraceEvent } from "../model/event.ts";
 import type { Eval } from "../model/eval.ts";
 import { createPlan, type Plan } from "../model/plan.ts";
+import { fingerprintsOf } from "../report/fingerprint.ts";
 import { KeptEvidence } from "../report/evidence.ts";
 import { RunTally } from "../report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../report/environment.ts";
@@ -242,7 +243,10 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     await servers[Symbol.asyncDispose]();
     const failures: ReporterFailure[] = [...((await hooks?.finish()) ?? [])];
     const durationMs = Math.round(performance.now() - started + (resumed?.elapsedMs ?? 0));
-    const result = tally.result({ ...head, durationMs }, trials, plan, { interrupted: signal.aborted });
+    const fingerprints = fingerprintsOf(redact(plan.tasks));
+    const result = tally.result({ ...head, durationMs, fingerprints }, trials, plan, {
+      interrupted: signal.aborted,
+    });
     try {
       await folder?.finish(result);
     } catch (error) {

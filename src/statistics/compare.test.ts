@@ -58,7 +58,7 @@ it("has no interval where all differences are equal, and nothing of nothing", ()
 
 it("compares sizes by their ratios, with Student's interval of the logarithms", () => {
   // Logarithms 1, 2 and 3: mean 2, standard error 1 / sqrt(3), t of 2 degrees 4.302653.
-  const found = compareRatios([1, 2, 3].map((power) => [10, 10 * Math.exp(power)] as const));
+  const found = compareRatios([1, 2, 3].map((power) => ({ first: 10, second: 10 * Math.exp(power) })));
   expect(found?.pairs).toBe(3);
   expect(found?.ratio).toBeCloseTo(Math.exp(2), 9);
   expect(Math.log(found?.low ?? 0)).toBeCloseTo(2 - 4.302653 / Math.sqrt(3), 6);
@@ -66,11 +66,11 @@ it("compares sizes by their ratios, with Student's interval of the logarithms", 
 });
 
 it("has no ratio of what was nothing, and no interval of one ratio", () => {
-  expect(compareRatios([[0, 5]])).toBeUndefined();
+  expect(compareRatios([{ first: 0, second: 5 }])).toBeUndefined();
   expect(
     compareRatios([
-      [0, 5],
-      [2, 4],
+      { first: 0, second: 5 },
+      { first: 2, second: 4 },
     ]),
   ).toEqual({ pairs: 1, ratio: 2, p: 1 });
 });
@@ -94,6 +94,28 @@ it.each<[TaskPair[], number, number]>([
   const found = compareTheseTasks(pairs);
   expect(found?.value).toBeCloseTo(value, 12);
   expect(found?.p).toBeCloseTo(p, 12);
+});
+
+// All ways to deal the trials, computed with scipy 1.17.1 (hypergeom.pmf); with equally many trials on both sides it is Fisher's exact test.
+it.each<[TaskPair, number]>([
+  [pair(250, 515, 290, 515), 0.014923202784358304],
+  [pair(2500, 5000, 2560, 5000), 0.23796488860588208],
+  [pair(4990, 5000, 4999, 5000), 0.011675815640037265],
+  [pair(30, 600, 45, 700), 0.2851082138259703],
+])("is exact for thousands of trials: %j", (one, p) => {
+  expect(compareTheseTasks([one])?.p).toBeCloseTo(p, 11);
+});
+
+it("is right for many tasks with thousands of trials", () => {
+  const pairs = Array.from({ length: 20 }, () => pair(4000, 5000, 4010, 5000));
+  // z = 0.002 / sqrt(2 * 0.801 * 0.199 / 100000); the exact one is 0.26507.
+  expect(compareTheseTasks(pairs)?.p).toBeCloseTo(0.2627, 4);
+});
+
+it("parts of a task count as one task", () => {
+  const parts = ["a", "a", "b"].map((task) => ({ ...pair(0, 4, task === "a" ? 4 : 0, 4), task }));
+  expect(compareTheseTasks(parts)?.value).toBe(0.5);
+  expect(compareTasksLikeThese(parts)).toMatchObject({ pairs: 2, value: 0.5 });
 });
 
 it("one task that went from never to always is better on these tasks, and says little of others", () => {

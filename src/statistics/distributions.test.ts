@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import {
   incompleteBeta,
-  logChoose,
   logGamma,
   normalCdf,
   normalQuantile,
@@ -45,5 +44,4 @@ it("has the functions that these are made of", () => {
   expect([incompleteBeta(0, 1, 1), incompleteBeta(1, 1, 1)]).toEqual([0, 1]);
   expect(logGamma(0.3)).toBeCloseTo(1.0957979948180756, 12);
   expect(logGamma(171.3)).toBeCloseTo(708.1149470389971, 9);
-  expect(Math.exp(logChoose(52, 5))).toBeCloseTo(2_598_960, 4);
 });

@@ -13,11 +13,6 @@ export function logGamma(x: number): number {
   return 0.5 * Math.log(2 * Math.PI) + (x - 0.5) * Math.log(base) - base + Math.log(sum);
 }
 
-/** The logarithm of the number of ways to choose `k` of `n`. */
-export function logChoose(n: number, k: number): number {
-  return logGamma(n + 1) - logGamma(k + 1) - logGamma(n - k + 1);
-}
-
 /** The probability that a standard normal value is at most `z`. */
 export function normalCdf(z: number): number {
   const half = 0.5 * upperGammaOfHalf(z ** 2 / 2);

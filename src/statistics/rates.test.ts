@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import { betaSample, binomial, randomFrom } from "../../test/support/simulate.ts";
 import {
   boundsOf,
+  countTasksAlike,
   isFlaky,
   meanRate,
   passAllK,
@@ -12,6 +13,8 @@ import {
   wilson,
 } from "./rates.ts";
 
+const likeThese = (tasks: readonly TaskCount[]): ReturnType<typeof tasksLikeThese> =>
+  tasksLikeThese(tasks.map((task) => [task]));
 const of = (scored: number, ...passed: number[]): TaskCount[] =>
   passed.map((each) => ({ passed: each, scored }));
 
@@ -40,18 +43,32 @@ it("a task counts the same however often it was tried", () => {
 
 // Computed with numpy 1.24 and scipy 1.10.1 by the formulas of the functions' descriptions.
 it("gives the interval for these tasks and for tasks like these", () => {
-  const [these, others] = [theseTasks(of(5, 5, 4, 3, 5, 0, 2)), tasksLikeThese(of(5, 5, 4, 3, 5, 0, 2))];
+  const [these, others] = [theseTasks(of(5, 5, 4, 3, 5, 0, 2)), likeThese(of(5, 5, 4, 3, 5, 0, 2))];
   expect(these?.value).toBeCloseTo(19 / 30, 12);
-  expect(these?.low).toBeCloseTo(0.4918635971999683, 9);
-  expect(these?.high).toBeCloseTo(0.755032620432905, 9);
+  expect(these?.low).toBeCloseTo(0.48104049052562103, 9);
+  expect(these?.high).toBeCloseTo(0.7629573103537067, 9);
   expect(others?.low).toBeCloseTo(0.26174920329888035, 9);
   expect(others?.high).toBeCloseTo(0.8937835089888886, 9);
-  expect(tasksLikeThese(of(3, 3, 3, 3, 3, 3, 3, 3, 3))?.low).toBeCloseTo(0.5886054296196936, 9);
+  expect(likeThese(of(3, 3, 3, 3, 3, 3, 3, 3, 3))?.low).toBeCloseTo(0.5886054296196936, 9);
+});
+
+it("a task counts the same whatever its agents and variants", () => {
+  const counts = [
+    { task: "a", passed: 10, scored: 10 },
+    { task: "a", passed: 10, scored: 10 },
+    { task: "a", passed: 0, scored: 0 },
+    { task: "b", passed: 0, scored: 10 },
+  ];
+  const alike = countTasksAlike(counts, ({ task }) => task);
+  expect(theseTasks(alike)?.value).toBe(0.5);
+  expect(meanRate(alike)).toBe(0.5);
+  const [a, b] = [counts.slice(0, 3), counts.slice(3)];
+  expect(tasksLikeThese([a, b])?.value).toBe(0.5);
 });
 
 it("of one task the interval is Wilson's, and there is none for others like it", () => {
   expect(theseTasks(of(10, 9))).toEqual(wilson(9, 10));
-  expect(tasksLikeThese(of(10, 9))).toBeUndefined();
+  expect(likeThese(of(10, 9))).toBeUndefined();
   expect(theseTasks([])).toBeUndefined();
 });
 
@@ -73,7 +90,7 @@ it.each([
       const rates = Array.from({ length: tasks }, () => betaSample(a, b, random));
       const counts = rates.map((rate) => ({ passed: binomial(trials, rate, random), scored: trials }));
       const truth = rates.reduce((sum, rate) => sum + rate, 0) / tasks;
-      const [same, like] = [theseTasks(counts), tasksLikeThese(counts)];
+      const [same, like] = [theseTasks(counts), likeThese(counts)];
       if (same !== undefined && same.low <= truth && truth <= same.high) these += 1;
       if (like !== undefined && like.low <= a / (a + b) && a / (a + b) <= like.high) others += 1;
     }

@@ -5,7 +5,7 @@ import { testedTool } from "../model/task.ts";
 import type { Reporter } from "../report/reporter.ts";
 import type { TrialResult } from "../model/result.ts";
 import { collectEvidence } from "../report/evidence.ts";
-import { checkedNothing, wasNotRun } from "../report/trial-result.ts";
+import { checkedNothing, wasNotRun } from "../report/rates.ts";
 import { readTrace } from "../trace/trajectory.ts";
 import { visibleText } from "../base/visible-text.ts";
 import type { TraceEvent } from "../model/event.ts";

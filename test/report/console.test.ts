@@ -193,7 +193,7 @@ By task  pass rates with their 95 % intervals
   日本語のタスク 🎉   claude    2/2, 1 not judged  100 % (34 to 100)  8.2 s  12,340 tokens
   日本語のタスク 🎉   scripted  3/3                100 % (44 to 100)  12 ms
 
-  On these tasks it is undecided whether scripted is better or worse than claude: its pass rate is 11.1 points lower (95 % interval −37.6 to +23 points), which chance alone may explain.
+  On these tasks it is undecided whether scripted is better or worse than claude: the pass rate of scripted is 11.1 points lower than that of claude (95 % interval −41.5 to +26.6 points). If both were equally good, chance alone would show a difference as large in every comparison.
 
   12 passed · 5 failed · 1 error · 18 trials in 1 min 34 s · 108,000 tokens in (81,000 cached), 3,060 out, 36 model requests
 
@@ -400,7 +400,7 @@ it("has a line for each agent and variant of a task, all tasks together, and say
       "  all tasks       old  2/12   17 % (5 to 45)",
       "  all tasks       new  12/12  100 % (76 to 100)",
       "",
-      "  On these tasks new is better than old: its pass rate is 83.3 points higher (95 % interval +46 to +95.4 points); if both were equally good, less than 1 of 1,000 such comparisons would show a difference as large.",
+      "  On these tasks new is better than old: the pass rate of new is 83.3 points higher than that of old (95 % interval +45.8 to +95.4 points). If both were equally good, chance alone would show a difference as large in less than 1 of 1,000 comparisons.",
     ].join("\n"),
   );
 });

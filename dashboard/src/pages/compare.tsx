@@ -5,6 +5,7 @@ import { visibleOnPage } from "../../../src/base/visible-text.ts";
 import {
   compareRuns,
   type ComparedTask,
+  rateOfTrials,
   type RunComparison,
   statementsOf,
 } from "../../../src/report/documents/compare-runs.ts";
@@ -167,15 +168,19 @@ function Comparison({ a, b }: { readonly a: RunDocument; readonly b: RunDocument
 
 /** What the comparison says, in sentences. */
 function inWords(comparison: RunComparison<TrialRow>): readonly string[] {
-  const statements = statementsOf(comparison, { names: ["A", "B"] });
+  const [statements = []] = statementsOf([{ comparison, first: { name: "A" }, second: { name: "B" } }]);
   const single = comparison.tasks.filter(
     ({ before, after }) => before === undefined || after === undefined,
   ).length;
+  const changed = comparison.tasks.filter((task) => task.changed === true).length;
   return [
     ...(statements.length === 0
       ? ["The runs have no task in common that both measured."]
       : statements.map(({ text, changes = "" }) => `${text} ${changes}`.trimEnd())),
     ...(single === 0 ? [] : [`${counted(single, "task is", "tasks are")} in one run only.`]),
+    ...(changed === 0
+      ? []
+      : [`${counted(changed, "task is", "tasks are")} not the same in both runs, and not compared.`]),
   ];
 }
 
@@ -194,10 +199,7 @@ interface Total {
 const totals: readonly Total[] = [
   {
     name: "Pass rate",
-    of: ({ summary }) =>
-      summary === undefined || summary.pass + summary.fail === 0
-        ? undefined
-        : summary.pass / (summary.pass + summary.fail),
+    of: ({ passRate, trials }) => passRate?.value ?? rateOfTrials(trials)?.value,
     format: formatPercent,
     formatDifference: formatPoints,
     better: "more",

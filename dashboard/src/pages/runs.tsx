@@ -239,8 +239,9 @@ const columns: readonly (Column<RunRow> & { readonly needs?: keyof RunRow })[] =
   },
 ];
 
-/** The share that passed, of the trials with a verdict. */
-function passRate({ kind, summary }: RunRow): number | undefined {
+/** The mean pass rate of the tasks; of a run of an older version, the share of the trials with a verdict that passed. */
+function passRate({ kind, summary, passRate: mean }: RunRow): number | undefined {
+  if (mean !== undefined) return mean.value;
   const judged = (summary?.pass ?? 0) + (summary?.fail ?? 0);
   return kind === "check" || summary === undefined || judged === 0 ? undefined : summary.pass / judged;
 }

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { taskRates } from "../../report/rates.ts";
 import { replayRun } from "../../report/replay.ts";
-import { wasNotRun } from "../../report/trial-result.ts";
+import { wasNotRun } from "../../report/rates.ts";
 import { defaultRunsFolder, readRun } from "../../store/run-folder.ts";
 import type { SetExitCode } from "../flags.ts";
 import { addResumeFlags, type ResumeFlags, runAgain } from "./resume.ts";

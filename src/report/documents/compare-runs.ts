@@ -2,23 +2,31 @@ import {
   compareRatios,
   compareTasksLikeThese,
   compareTheseTasks,
+  decidingP,
   type Difference,
   holm,
   minTasks,
+  type OpenDifference,
   type PairedComparison,
   type PairedRatio,
+  safeVerdict,
+  significance,
+  type TaskPair,
   type Verdict,
   verdictOf,
+  withUnscored,
 } from "../../statistics/compare.ts";
 import {
+  countTasksAlike,
   meanOf,
   type Proportion,
-  type TaskCount,
   tasksLikeThese,
   theseTasks,
+  type UnscoredCount,
 } from "../../statistics/rates.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { withoutUndefined } from "../../base/json.ts";
+import type { Statement } from "../../model/comparison.ts";
 
 /** What a comparison needs of a trial: rows of the dashboard and results have it. */
 export interface ComparedTrial {
@@ -28,6 +36,8 @@ export interface ComparedTrial {
   readonly variant?: string;
   /** Absent until it has ended. */
   readonly verdict?: TrialResult["verdict"];
+  /** It was not measured on purpose, such as for a requirement that is not met. */
+  readonly isLeftOut?: true;
   readonly durationMs?: number;
   readonly inputTokens?: number;
   readonly outputTokens?: number;
@@ -36,15 +46,15 @@ export interface ComparedTrial {
 /** One side of a comparison: a run, or a part of one. */
 export interface Side<T extends ComparedTrial = ComparedTrial> {
   readonly trials: readonly T[];
-  /** Names of its agents. */
-  readonly agents: readonly { readonly name: string }[];
   /** Hashes of what its tasks are and how they are graded, by name; absent: not known. */
-  readonly hashes?: ReadonlyMap<string, string>;
+  readonly fingerprints?: Readonly<Record<string, string>> | undefined;
 }
 
-/** The trials of one task (with agent and variant) on one side. */
-export interface TaskSide<T extends ComparedTrial = ComparedTrial> extends TaskCount {
+/** The trials of one task (with agent and variant) on one side. `unscored` had no verdict, though they were to have one. */
+export interface TaskSide<T extends ComparedTrial = ComparedTrial> extends UnscoredCount {
   readonly trials: readonly T[];
+  /** Trials that were not measured on purpose. */
+  readonly leftOut: number;
   /** Share of those with the verdict pass or fail that passed; absent if none has one. */
   readonly passRate?: number;
   /** Means of these trials, as far as they have them. */
@@ -56,6 +66,7 @@ export interface TaskSide<T extends ComparedTrial = ComparedTrial> extends TaskC
 export interface ComparedTask<T extends ComparedTrial = ComparedTrial> {
   readonly key: string;
   readonly task: string;
+  readonly suite?: string;
   readonly agent?: string;
   readonly variant?: string;
   readonly before?: TaskSide<T>;
@@ -69,12 +80,16 @@ export interface ComparedTask<T extends ComparedTrial = ComparedTrial> {
 export interface RunComparison<T extends ComparedTrial = ComparedTrial> {
   /** What got worse comes first, then what got better, what one side does not have or did not measure, what is the same. */
   readonly tasks: readonly ComparedTask<T>[];
+  /** Tasks that both sides measured, of those that one of them has. */
+  readonly compared: { readonly tasks: number; readonly of: number };
+  /** Trials without a verdict, of the tasks that both sides have. */
+  readonly unscored: { readonly before: number; readonly after: number };
   /** Pass rates of the tasks that both sides measured, whose difference is the one compared; absent if there are none. */
   readonly rates?: { readonly before: Rates; readonly after: Rates };
   /** Whether the second side is better on these tasks; absent if both measured none. */
-  readonly theseTasks?: Difference;
+  readonly theseTasks?: OpenDifference;
   /** Whether it would be on tasks like these. */
-  readonly tasksLikeThese?: PairedComparison;
+  readonly tasksLikeThese?: OpenDifference<PairedComparison>;
   /** How many times as long trials take, and as many tokens they use; absent if no task has both values. */
   readonly durations?: PairedRatio;
   readonly tokens?: PairedRatio;
@@ -86,14 +101,27 @@ export interface Rates {
   readonly tasksLikeThese?: Proportion;
 }
 
+/** What tasks may differ in between the sides. */
+export type Kind = "agent" | "variant";
+
 /** How sides are compared. */
 export interface CompareOptions {
-  /** What is the difference between the sides, and so does not have to be equal: the agent, or the variant. */
-  readonly across?: "agent" | "variant" | undefined;
+  /** What is the difference between the sides, and so does not have to be equal. */
+  readonly across?: Kind | undefined;
+}
+
+/** The agents, or the variants, of a side. */
+export function namesIn(trials: readonly ComparedTrial[], kind: Kind): readonly string[] {
+  return [...new Set(trials.flatMap((trial) => trial[kind] ?? []))];
+}
+
+/** Whether tasks are paired by agent or variant: where a side has several, and that is not the difference between the sides. */
+export function isPairedBy(kind: Kind, sides: readonly Side[], across: Kind | undefined): boolean {
+  return across !== kind && sides.some(({ trials }) => namesIn(trials, kind).length > 1);
 }
 
 /**
- * Pairs tasks by name, agent and variant. Where each side has one agent, or agents are what is compared, tasks are paired whatever their agents.
+ * Pairs tasks by name, agent and variant. Where each side has one agent or variant, or they are what is compared, tasks are paired whatever these are.
  * Tasks that are not the same on both sides, or that one of them lacks, are listed and not compared.
  */
 export function compareRuns<T extends ComparedTrial>(
@@ -101,93 +129,138 @@ export function compareRuns<T extends ComparedTrial>(
   after: Side<T>,
   { across }: CompareOptions = {},
 ): RunComparison<T> {
-  const keepsAgents = across !== "agent" && (before.agents.length > 1 || after.agents.length > 1);
-  const groups = new Map<string, { one: T; before: T[]; after: T[] }>();
+  const keeps = {
+    agent: isPairedBy("agent", [before, after], across),
+    variant: isPairedBy("variant", [before, after], across),
+  };
+  const groups = new Map<string, Group<T>>();
   for (const [side, run] of [
     ["before", before],
     ["after", after],
   ] as const)
     for (const trial of run.trials) {
-      const agent = keepsAgents ? trial.agent : null;
-      const variant = across === "variant" ? null : trial.variant;
-      const key = JSON.stringify([trial.task, trial.suite, agent, variant]);
+      const key = JSON.stringify([
+        trial.task,
+        trial.suite,
+        keeps.agent ? trial.agent : null,
+        keeps.variant ? trial.variant : null,
+      ]);
       const group = groups.get(key) ?? { one: trial, before: [], after: [] };
       group[side].push(trial);
       groups.set(key, group);
     }
   const isChanged = (task: string): boolean => {
-    const [first, second] = [before.hashes?.get(task), after.hashes?.get(task)];
+    const [first, second] = [before, after].map(({ fingerprints = {} }) =>
+      Object.hasOwn(fingerprints, task) ? fingerprints[task] : undefined,
+    );
     return first !== undefined && second !== undefined && first !== second;
   };
-  const tasks = [...groups].map(([key, group]) => taskOf(key, group, { keepsAgents, across, isChanged }));
-  const compared = tasks.flatMap(({ before: first, after: second, difference }) =>
-    first === undefined || second === undefined || difference === undefined ? [] : [{ first, second }],
+  const tasks = [...groups].map(([key, group]) => taskOf(key, group, keeps, isChanged(group.one.task)));
+  const pairs = tasks.flatMap((each) =>
+    each.before === undefined || each.after === undefined || each.changed === true
+      ? []
+      : [{ task: idOf(each), first: each.before, second: each.after }],
   );
-  const comparison: Mutable<RunComparison<T>> = {
-    tasks: tasks.sort(
+  const measured = pairs.filter(({ first, second }) => first.scored > 0 && second.scored > 0);
+  const unscoredIn = (side: "first" | "second"): number =>
+    pairs.reduce((sum, pair) => sum + pair[side].unscored, 0);
+  const sizes = (key: "durationMs" | "tokens"): PairedRatio | undefined =>
+    compareRatios(
+      measured.map(({ task, first, second }) => ({ task, first: first[key] ?? 0, second: second[key] ?? 0 })),
+    );
+  const [first, second] = (["first", "second"] as const).map((side) => ratesOf(measured, side));
+  return withoutUndefined({
+    tasks: tasks.toSorted(
       (a, b) => rankOf(a) - rankOf(b) || Math.abs(b.difference ?? 0) - Math.abs(a.difference ?? 0),
     ),
-  };
-  const rates = [compared.map(({ first }) => first), compared.map(({ second }) => second)].map(ratesOf);
-  if (rates[0] !== undefined && rates[1] !== undefined)
-    comparison.rates = { before: rates[0], after: rates[1] };
-  const these = compareTheseTasks(compared);
-  if (these !== undefined) comparison.theseTasks = these;
-  const others = compareTasksLikeThese(compared);
-  if (others !== undefined) comparison.tasksLikeThese = others;
-  for (const name of ["durations", "tokens"] as const) {
-    const key = name === "durations" ? "durationMs" : "tokens";
-    const ratio = compareRatios(compared.map(({ first, second }) => [first[key] ?? 0, second[key] ?? 0]));
-    if (ratio !== undefined) comparison[name] = ratio;
-  }
-  return comparison;
+    compared: {
+      tasks: new Set(measured.map(({ task }) => task)).size,
+      of: new Set(tasks.map(idOf)).size,
+    },
+    unscored: { before: unscoredIn("first"), after: unscoredIn("second") },
+    rates: first && second && { before: first, after: second },
+    theseTasks: withUnscored(pairs, compareTheseTasks),
+    tasksLikeThese: withUnscored(pairs, compareTasksLikeThese),
+    durations: sizes("durationMs"),
+    tokens: sizes("tokens"),
+  });
 }
 
-type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+/** Trials of one task, with the agent and variant that it is paired by. */
+interface Group<T extends ComparedTrial> {
+  readonly one: T;
+  readonly before: T[];
+  readonly after: T[];
+}
 
-function ratesOf(tasks: readonly TaskCount[]): Rates | undefined {
-  const these = theseTasks(tasks);
-  const others = tasksLikeThese(tasks);
+/** Equal for the parts of one task. */
+function idOf({ task, suite }: Pick<ComparedTrial, "task" | "suite">): string {
+  return JSON.stringify([task, suite]);
+}
+
+function ratesOf(
+  pairs: readonly (TaskPair<UnscoredCount> & { readonly task: string })[],
+  side: "first" | "second",
+): Rates | undefined {
+  const counts = pairs.map((pair) => ({ ...pair[side], task: pair.task }));
+  const these = theseTasks(countTasksAlike(counts, ({ task }) => task));
   if (these === undefined) return undefined;
-  return others === undefined ? { theseTasks: these } : { theseTasks: these, tasksLikeThese: others };
+  const others = tasksLikeThese([...Map.groupBy(counts, ({ task }) => task).values()]);
+  return withoutUndefined({ theseTasks: these, tasksLikeThese: others });
 }
 
 function taskOf<T extends ComparedTrial>(
   key: string,
-  group: { readonly one: T; readonly before: readonly T[]; readonly after: readonly T[] },
-  {
-    keepsAgents,
-    across,
-    isChanged,
-  }: CompareOptions & { readonly keepsAgents: boolean; readonly isChanged: (task: string) => boolean },
+  { one: { task, suite, agent, variant }, ...trials }: Group<T>,
+  keeps: Readonly<Record<Kind, boolean>>,
+  isChanged: boolean,
 ): ComparedTask<T> {
-  const { task, agent, variant } = group.one;
-  const compared: Mutable<ComparedTask<T>> = { key, task };
-  if (keepsAgents && typeof agent === "string") compared.agent = agent;
-  if (across !== "variant" && variant !== undefined) compared.variant = variant;
-  const [before, after] = [sideOf(group.before), sideOf(group.after)];
-  if (before !== undefined) compared.before = before;
-  if (after !== undefined) compared.after = after;
-  if (isChanged(task)) compared.changed = true;
-  else if (before?.passRate !== undefined && after?.passRate !== undefined)
-    compared.difference = after.passRate - before.passRate;
-  return compared;
+  const [before, after] = [sideOf(trials.before), sideOf(trials.after)];
+  const [first, second] = [before?.passRate, after?.passRate];
+  return withoutUndefined({
+    key,
+    task,
+    suite,
+    agent: keeps.agent ? (agent ?? undefined) : undefined,
+    variant: keeps.variant ? variant : undefined,
+    before,
+    after,
+    changed: isChanged ? (true as const) : undefined,
+    difference: isChanged || first === undefined || second === undefined ? undefined : second - first,
+  });
 }
 
 function sideOf<T extends ComparedTrial>(trials: readonly T[]): TaskSide<T> | undefined {
   if (trials.length === 0) return undefined;
   const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
   const passed = judged.filter(({ verdict }) => verdict === "pass").length;
-  const side: Mutable<TaskSide<T>> = { trials, passed, scored: judged.length };
-  if (judged.length === 0) return side;
-  side.passRate = passed / judged.length;
+  const leftOut = trials.filter(({ isLeftOut }) => isLeftOut === true).length;
   const durations = judged.flatMap(({ durationMs }) => durationMs ?? []);
-  if (durations.length > 0) side.durationMs = meanOf(durations);
   const tokens = judged.flatMap(({ inputTokens, outputTokens }) =>
     inputTokens === undefined ? [] : inputTokens + (outputTokens ?? 0),
   );
-  if (tokens.length > 0) side.tokens = meanOf(tokens);
-  return side;
+  return withoutUndefined({
+    trials,
+    passed,
+    scored: judged.length,
+    unscored: trials.length - judged.length - leftOut,
+    leftOut,
+    passRate: judged.length === 0 ? undefined : passed / judged.length,
+    durationMs: durations.length === 0 ? undefined : meanOf(durations),
+    tokens: tokens.length === 0 ? undefined : meanOf(tokens),
+  });
+}
+
+/** The mean pass rate of the tasks of some trials, with its interval for these tasks. Undefined where none has a verdict. */
+export function rateOfTrials(trials: readonly ComparedTrial[]): Proportion | undefined {
+  const parts = Map.groupBy(trials, ({ task, suite, agent, variant }) =>
+    JSON.stringify([task, suite, agent, variant]),
+  );
+  const counts = [...parts.values()].flatMap((part) => {
+    const [one, side] = [part[0], sideOf(part)];
+    return one === undefined || side === undefined ? [] : [{ ...side, task: idOf(one) }];
+  });
+  return theseTasks(countTasksAlike(counts, ({ task }) => task));
 }
 
 function rankOf({ difference }: ComparedTask): number {
@@ -195,76 +268,129 @@ function rankOf({ difference }: ComparedTask): number {
   return difference < 0 ? 0 : difference > 0 ? 1 : 3;
 }
 
-/** One metric of a comparison: what is said of it, and in which words. */
-export interface Statement {
-  readonly metric: "pass rate" | "pass rate of tasks like these" | "duration" | "tokens";
-  readonly verdict: Verdict;
-  /** The probability of such a difference by chance, adjusted for the number of metrics (Holm). */
-  readonly p: number;
-  readonly text: string;
-  /** How many tasks changed. */
-  readonly changes?: string;
+/** What a side is called in sentences. */
+export interface SideName {
+  readonly name: string;
+  /** Of a run that did not come to its end, why: `was interrupted`. */
+  readonly unfinished?: string;
+}
+
+/** A comparison with what its sides are called. */
+export interface NamedComparison {
+  readonly comparison: RunComparison;
+  readonly first: SideName;
+  readonly second: SideName;
 }
 
 export interface StatementOptions {
-  /** What the sides are called. */
-  readonly names: readonly [string, string];
   /** A difference of pass rates that does not matter, 0 to 1. Default: none. */
   readonly margin?: number;
 }
 
 /**
- * What a comparison says, each with its numbers, in sentences that need no knowledge of statistics: of the pass rate on these tasks, on tasks
- * like these, of duration and of tokens. Metrics of the same question are adjusted for their number (Holm 1979).
+ * What comparisons with the same first side say, each with its numbers, in sentences that need no knowledge of statistics: of the pass rate on these
+ * tasks, on tasks like these, of duration and of tokens. The pass rate is what a comparison is about: with one second side its verdict goes by its own
+ * probability, with several these are adjusted for their number (Holm 1979). Durations and tokens are adjusted among themselves.
  */
 export function statementsOf(
-  { tasks, theseTasks: these, tasksLikeThese: others, durations, tokens }: RunComparison,
-  { names: [first, second], margin = 0 }: StatementOptions,
-): readonly Statement[] {
+  compared: readonly NamedComparison[],
+  { margin = 0 }: StatementOptions = {},
+): readonly (readonly Statement[])[] {
+  const adjusted = (key: "theseTasks" | "tasksLikeThese"): readonly number[] => {
+    const known = compared.map(({ comparison }) => comparison[key]);
+    const ps = holm(known.flatMap((open) => (open === undefined ? [] : [decidingP(open)])));
+    let next = 0;
+    return known.map((open) => (open === undefined ? 1 : (ps[next++] ?? 1)));
+  };
+  const [these, others] = [adjusted("theseTasks"), adjusted("tasksLikeThese")];
+  const ratios = compared.map(({ comparison }) => ratiosOf(comparison));
+  const ofRatios = holm(ratios.flat().map(({ ratio }) => ratio.p));
+  let next = 0;
+  return compared.map((each, index) => {
+    const said = { margin, compared: compared.length };
+    return [
+      ...passRates(each, { ...said, these: these[index] ?? 1, others: others[index] ?? 1 }),
+      ...(ratios[index] ?? []).map((ratio) => ratioStatement(each, ratio, ofRatios[next++] ?? 1)),
+    ];
+  });
+}
+
+interface Measured {
+  readonly metric: "duration" | "tokens";
+  readonly ratio: PairedRatio;
+}
+
+function ratiosOf({ durations, tokens }: RunComparison): readonly Measured[] {
+  return [
+    ...(durations === undefined ? [] : [{ metric: "duration" as const, ratio: durations }]),
+    ...(tokens === undefined ? [] : [{ metric: "tokens" as const, ratio: tokens }]),
+  ];
+}
+
+interface Said {
+  readonly margin: number;
+  /** Number of comparisons. */
+  readonly compared: number;
+  /** Probabilities that decide. */
+  readonly these: number;
+  readonly others: number;
+}
+
+function passRates(named: NamedComparison, said: Said): readonly Statement[] {
+  const { tasks, theseTasks: these, tasksLikeThese: others } = named.comparison;
   if (these === undefined || others === undefined) return [];
-  const ratios = [
-    { metric: "duration" as const, ratio: durations, what: "take", of: "as long" },
-    { metric: "tokens" as const, ratio: tokens, what: "use", of: "as many tokens" },
-  ].flatMap(({ ratio, ...each }) => (ratio === undefined ? [] : [{ ...each, ratio }]));
-  const [adjusted = these.p, ...ofRatios] = holm([these.p, ...ratios.map(({ ratio }) => ratio.p)]);
   const counted = tasks.filter(({ difference }) => difference !== undefined);
   const better = counted.filter(({ difference = 0 }) => difference > 0).length;
   const worse = counted.filter(({ difference = 0 }) => difference < 0).length;
   const changes = `Of ${countOf(counted.length, "task")} that both measured, ${better} got better and ${worse} got worse.`;
-  const onThese = verdictOf({ ...these, p: adjusted }, margin);
-  const onOthers = others.pairs < minTasks ? "undecided" : verdictOf(others, margin);
+  const { pairs } = others.difference;
+  const tooFew: Statement = {
+    question: "tasks like these",
+    metric: "pass rate",
+    verdict: "undecided",
+    p: others.difference.p,
+    text: `For other tasks like these nothing can be said: that takes at least ${minTasks} tasks, and both measured ${pairs}.`,
+  };
   return [
-    {
-      metric: "pass rate",
-      verdict: onThese,
-      p: adjusted,
-      text: `On these tasks ${verdictText(onThese, first, second, margin)}: ${differenceText(these)}${chanceText(onThese, adjusted)}.`,
-      changes,
-    },
-    {
-      metric: "pass rate of tasks like these",
-      verdict: onOthers,
-      p: others.p,
-      text:
-        others.pairs < minTasks
-          ? `For other tasks like these nothing can be said: that takes at least ${minTasks} tasks, and both measured ${others.pairs}.`
-          : `For other tasks like these ${verdictText(onOthers, first, second, margin)}: ${differenceText(others)}${chanceText(onOthers, others.p)}.`,
-    },
-    ...ratios.map(({ metric, ratio, what, of }, index): Statement => {
-      const p = ofRatios[index] ?? ratio.p;
-      const verdict = p >= 0.05 || ratio.ratio === 1 ? "undecided" : ratio.ratio < 1 ? "better" : "worse";
-      const interval =
-        ratio.low === undefined || ratio.high === undefined || ratio.pairs < minTasks
-          ? ""
-          : ` (95 % interval ${timesText(ratio.low)} to ${timesText(ratio.high)})`;
-      return {
-        metric,
-        verdict,
-        p,
-        text: `Trials of ${second} ${what} ${timesText(ratio.ratio)} times ${of} as those of ${first}${interval}${verdict === "undecided" ? ", which chance alone may explain" : ""}.`,
-      };
-    }),
+    { ...passRate(named, these, { ...said, p: said.these, question: "these tasks" }), changes },
+    pairs < minTasks
+      ? tooFew
+      : passRate(named, others, { ...said, p: said.others, question: "tasks like these" }),
   ];
+}
+
+function passRate(
+  { comparison: { unscored }, first, second }: NamedComparison,
+  open: OpenDifference,
+  { margin, compared, p, question }: Pick<Said, "margin" | "compared"> & Pick<Statement, "p" | "question">,
+): Statement {
+  const { difference } = open;
+  const verdict = safeVerdict(open, { margin, p });
+  const known = verdictOf(difference, margin);
+  const alone = safeVerdict(open, { margin });
+  const subject = question === "these tasks" ? "On these tasks" : "For other tasks like these";
+  const sentences = [
+    `${subject} ${verdictText(verdict, first.name, second.name, margin)}: ${differenceText(difference, first.name, second.name)}.`,
+    ...(verdict === "equivalent"
+      ? withinText(difference, first.name, second.name)
+      : [chanceText(difference), ...disagreement(difference)]),
+    ...(known !== "undecided" && alone !== known
+      ? [missingText(known, [first, second], [unscored.before, unscored.after])]
+      : []),
+    ...(alone !== "undecided" && verdict === "undecided"
+      ? [
+          `With ${compared} comparisons one of them shows as much by chance more often, ${oftenText(p)} (Holm's correction), so this one decides nothing.`,
+        ]
+      : []),
+  ];
+  return withoutUndefined({
+    question,
+    metric: "pass rate" as const,
+    verdict,
+    p: difference.p,
+    decidingP: p === difference.p ? undefined : p,
+    text: sentences.join(" "),
+  });
 }
 
 function verdictText(verdict: Verdict, first: string, second: string, margin: number): string {
@@ -273,31 +399,76 @@ function verdictText(verdict: Verdict, first: string, second: string, margin: nu
     case "worse":
       return `${second} is ${verdict} than ${first}`;
     case "equivalent":
-      return `${second} is as good as ${first}, within ${points(margin)}`;
+      return `${second} is as good as ${first}, within the margin of ${points(margin)}`;
     case "undecided":
       return `it is undecided whether ${second} is better or worse than ${first}`;
   }
 }
 
-function differenceText({ value, low, high }: Difference): string {
+function differenceText({ value, low, high }: Difference, first: string, second: string): string {
   const interval =
     low === undefined || high === undefined
       ? ""
       : ` (95 % interval ${signed(Math.max(-1, low))} to ${signed(Math.min(1, high))} points)`;
-  const size = value === 0 ? "the same" : `${points(Math.abs(value))} ${value > 0 ? "higher" : "lower"}`;
-  return `its pass rate is ${size}${interval}`;
+  if (value === 0) return `the pass rates of both are the same${interval}`;
+  return `the pass rate of ${second} is ${points(Math.abs(value))} ${value > 0 ? "higher" : "lower"} than that of ${first}${interval}`;
 }
 
-/** What the probability means; of what is equivalent it says nothing. */
-function chanceText(verdict: Verdict, p: number): string {
-  if (verdict === "equivalent") return "";
-  if (verdict === "undecided") return ", which chance alone may explain";
-  const often = p < 0.001 ? "less than 1 of 1,000" : `${Math.max(1, Math.round(p * 1000))} of 1,000`;
-  return `; if both were equally good, ${often} such comparisons would show a difference as large`;
+/** What is equivalent may be surely higher or lower. */
+function withinText(
+  { value, low = 0, high = 0 }: Difference,
+  first: string,
+  second: string,
+): readonly string[] {
+  if (low <= 0 && high >= 0) return [];
+  return [
+    `It is ${value > 0 ? "higher" : "lower"}, but ${second} differs from ${first} by less than the margin.`,
+  ];
+}
+
+/** What the probability means. */
+function chanceText({ value, p }: Difference): string {
+  if (value === 0) return "More trials would show smaller differences.";
+  return `If both were equally good, chance alone would show a difference as large in ${oftenText(p)}.`;
+}
+
+/** An interval is approximate, the test is exact: near the limit they may disagree. */
+function disagreement({ low, high, p }: Difference): readonly string[] {
+  if (low === undefined || high === undefined) return [];
+  const excludes = low > 0 || high < 0;
+  if (excludes === p < significance) return [];
+  return ["The interval is approximate and the test is exact; here they disagree, and the test decides."];
+}
+
+/** Why a verdict that the trials with a verdict would give does not hold. */
+function missingText(
+  known: Verdict,
+  [first, second]: readonly [SideName, SideName],
+  [before, after]: readonly [number, number],
+): string {
+  const parts = (
+    [
+      [first, before],
+      [second, after],
+    ] as const
+  ).flatMap(([{ name, unfinished }, count]) =>
+    count === 0
+      ? []
+      : [`${countOf(count, "trial")} of ${name}${unfinished === undefined ? "" : `, which ${unfinished},`}`],
+  );
+  const would = known === "equivalent" ? `as good as ${first.name}` : `${known} than ${first.name}`;
+  return `By the trials with a verdict ${second.name} would be ${would}, but ${parts.join(" and ")} ${before + after === 1 ? "has" : "have"} none, and their outcomes could change that.`;
+}
+
+function oftenText(p: number): string {
+  const often = Math.max(1, Math.round(p * 1000));
+  if (often === 1000) return "every comparison";
+  return p < 0.001 ? "less than 1 of 1,000 comparisons" : `${often} of 1,000 comparisons`;
 }
 
 function points(share: number): string {
   const value = Math.round(share * 1000) / 10;
+  if (value === 0 && share > 0) return "less than 0.1 points";
   return `${value} point${value === 1 ? "" : "s"}`;
 }
 
@@ -306,49 +477,41 @@ function signed(share: number): string {
   return value < 0 ? `−${-value}` : value > 0 ? `+${value}` : "0";
 }
 
+function ratioStatement(
+  { first, second }: NamedComparison,
+  { metric, ratio }: Measured,
+  p: number,
+): Statement {
+  const verdict = p >= significance || ratio.ratio === 1 ? "undecided" : ratio.ratio < 1 ? "better" : "worse";
+  const interval =
+    ratio.low === undefined || ratio.high === undefined || ratio.pairs < minTasks
+      ? ""
+      : ` (95 % interval ${timesText(ratio.low)} to ${timesText(ratio.high)})`;
+  const [verb, much] = metric === "duration" ? ["take", "as long"] : ["use", "as many tokens"];
+  const times = timesText(ratio.ratio);
+  const about = `Trials of ${second.name} ${verb} ${times === "1" ? "about" : `${times} times`} ${much} as those of ${first.name}${interval}`;
+  const why =
+    verdict !== "undecided" || times === "1"
+      ? ""
+      : ratio.pairs < minTasks
+        ? `; whether that is chance cannot be said of fewer than ${minTasks} tasks`
+        : ", which chance alone may explain";
+  return withoutUndefined({
+    question: "tasks like these" as const,
+    metric,
+    verdict,
+    p: ratio.p,
+    decidingP: p === ratio.p ? undefined : p,
+    text: `${about}${why}.`,
+  });
+}
+
 function timesText(ratio: number): string {
-  return ratio.toPrecision(3).replace(/\.?0+$/, "");
+  if (ratio >= 100) return String(Math.round(ratio)).replaceAll(/\B(?=(\d{3})+$)/gu, ",");
+  if (ratio < 0.001) return "less than 0.001";
+  return String(Number(ratio.toPrecision(3)));
 }
 
 function countOf(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
-}
-
-/** What is said of the pass rates of the variants of one run, each compared with the first; else of its agents. Empty where it has one of each. */
-export function comparisonsOf(
-  results: readonly TrialResult[],
-  agents: Side["agents"],
-): readonly (readonly Statement[])[] {
-  const trials = results.filter(({ form }) => form !== "check").map(comparedTrial);
-  const variants = [...new Set(trials.flatMap(({ variant }) => variant ?? []))];
-  const acting = [...new Set(trials.flatMap(({ agent }) => agent ?? []))];
-  const across = variants.length > 1 ? "variant" : acting.length > 1 ? "agent" : undefined;
-  if (across === undefined) return [];
-  const [first = "", ...others] = across === "variant" ? variants : acting;
-  const sideOf = (name: string): Side => ({
-    agents,
-    trials: trials.filter((trial) => trial[across] === name),
-  });
-  return others.map((name) => {
-    const comparison = compareRuns(sideOf(first), sideOf(name), { across });
-    const hasTasks = (comparison.tasksLikeThese?.pairs ?? 0) >= minTasks;
-    return statementsOf(comparison, { names: [first, name] }).filter(
-      ({ metric }) => metric === "pass rate" || (hasTasks && metric === "pass rate of tasks like these"),
-    );
-  });
-}
-
-/** What a comparison needs of a trial's result. */
-export function comparedTrial(result: TrialResult): ComparedTrial {
-  const { task, suite, agent, variant, verdict, durationMs, usage } = result;
-  return withoutUndefined({
-    task,
-    suite,
-    agent,
-    variant,
-    verdict,
-    durationMs,
-    inputTokens: usage?.inputTokens,
-    outputTokens: usage?.outputTokens,
-  });
 }

@@ -60,6 +60,8 @@ export interface TrialRow {
   readonly state: "waiting" | "running" | "ended" | "cut-off" | "not-run";
   /** Absent until it has ended. What was cut off or not run counts as skipped. */
   readonly verdict?: Verdict;
+  /** It was skipped on purpose: its task requires what is not there. */
+  readonly isLeftOut?: true;
   readonly score?: number;
   readonly durationMs?: number;
   readonly inputTokens?: number;
@@ -99,6 +101,7 @@ export interface RunDocument extends RunRow {
   readonly usage?: Usage;
   readonly judgeUsage?: Usage;
   readonly gates?: RunResult["gates"];
+  readonly fingerprints?: RunResult["fingerprints"];
   readonly judges?: RunResult["judges"];
   readonly coverage?: RunResult["coverage"];
   readonly measurements?: RunResult["measurements"];

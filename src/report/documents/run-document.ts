@@ -4,6 +4,7 @@ import type { Plan, Trial } from "../../model/plan.ts";
 import { withoutUndefined } from "../../base/json.ts";
 import type { RunResult, TrialResult } from "../../model/result.ts";
 import { decidingGrades, unfinishedState } from "../trial-result.ts";
+import { wasLeftOut } from "../rates.ts";
 import { shortened } from "../../base/visible-text.ts";
 import { addUsage } from "../../trace/trajectory.ts";
 import {
@@ -46,6 +47,7 @@ export function trialRow(trial: TrialResult): TrialRow {
     attempt,
     state,
     verdict,
+    isLeftOut: wasLeftOut(trial) ? (true as const) : undefined,
     score: score ?? undefined,
     // The duration of an item without an end is not known.
     durationMs: state === "ended" || trial.durationMs > 0 ? trial.durationMs : undefined,
@@ -154,11 +156,14 @@ export class EndedTrials {
   document(row: RunRow, result: Omit<RunResult, "trials">): PackedRun {
     const { verdict, durationMs, summary, environment, gates, judges, coverage, measurements, routing } =
       result;
+    const { passRate, fingerprints } = result;
     return withoutUndefined({
       ...row,
       verdict,
       durationMs,
       summary,
+      passRate,
+      fingerprints,
       environment,
       trials: packRows(this.#rows),
       ...this.#totals.result(),

@@ -1,7 +1,7 @@
 import { alikeFindings } from "../../../../src/model/alike-findings.ts";
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import { theseTasks } from "../../../../src/statistics/rates.ts";
+import { rateOfTrials } from "../../../../src/report/documents/compare-runs.ts";
 import type { RunDocument, TrialRow } from "../../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { Count, Nothing } from "../../components/numbers.tsx";
@@ -160,11 +160,7 @@ function nameOf({ task, agent, variant }: TrialRow): string {
 function PassRate({ trials }: { readonly trials: readonly TrialRow[] }): ReactElement | null {
   const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
   const byResult = byResultText(judged);
-  const tasks = [...Map.groupBy(judged, nameOf).values()].map((group) => ({
-    passed: group.filter(({ verdict }) => verdict === "pass").length,
-    scored: group.length,
-  }));
-  const rate = theseTasks(tasks);
+  const rate = rateOfTrials(trials);
   if (rate === undefined) return null;
   return (
     <span className="text-muted">

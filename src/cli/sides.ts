@@ -1,0 +1,150 @@
+import { existsSync, statSync } from "node:fs";
+import { resolve } from "node:path";
+import * as z from "zod";
+import { McpvalsError, messageOf } from "../base/error.ts";
+import { readRegularFile } from "../base/files.ts";
+import { asObject, exact, type Json, withoutUndefined } from "../base/json.ts";
+import { maxDocumentBytes } from "../base/limits.ts";
+import { maxProblems, placeProblems, problemAt, type Problem, repeatedNames } from "../base/problem.ts";
+import { type Baseline, baselineSchema } from "../model/baseline.ts";
+import { resultSchema, type RunResult } from "../model/result.ts";
+import { problemsOfIssues } from "../model/zod-problems.ts";
+import { comparedTrial, type NamedSide } from "../report/comparison.ts";
+import type { ComparedTrial } from "../report/documents/compare-runs.ts";
+import { replayRun } from "../report/replay.ts";
+import { readHead, runState } from "../store/run-files.ts";
+import { readRun, type StoredRun } from "../store/run-folder.ts";
+import { writeError } from "./terminal.ts";
+
+/**
+ * Reads a side of a comparison: a result file or a baseline, else a run by its id, the start of it, its folder, or `latest`. Throws McpvalsError of kind
+ * `usage`, and that of a run that cannot be read.
+ */
+export async function readSide(name: string, runs: string): Promise<NamedSide> {
+  const path = resolve(name);
+  if (name.endsWith(".json") && existsSync(path) && statSync(path).isFile()) return sideOfFile(name, path);
+  const stored = await readRun(runs, name);
+  if (stored.torn) writeError(`${name}: the journal's last line is incomplete and was ignored.`);
+  return { ...sideOfResult(name, replayRun(stored).result, unfinishedRun(stored)), alias: stored.id };
+}
+
+/** Why a run did not come to its end; undefined for one that did. */
+function unfinishedRun({ folder, durationMs, interrupted }: StoredRun): string | undefined {
+  if (interrupted === true) return "was interrupted";
+  if (durationMs !== undefined) return undefined;
+  return runState(folder, readHead(folder)) === "running" ? "still goes on" : "was killed before its end";
+}
+
+function sideOfFile(name: string, path: string): NamedSide {
+  const document = readJson(name, path);
+  const { schema } = asObject(document);
+  if (schema === "mcpvals.baseline/1") return sideOfBaseline(name, path, checkBaseline(name, document));
+  const result = checked(
+    name,
+    resultSchema,
+    document,
+    "Write one with: npx mcpvals run … --reporter json=result.json",
+  );
+  const repeated = repeatedNames(
+    result.trials.map(({ id }, index) => ({ name: id, path: ["trials", index, "id"] })),
+  ).map(({ name: id, path: at }) => problemAt(at, `is the id of another trial too: ${id}`));
+  if (repeated.length > 0) throw refusal(name, repeated);
+  return sideOfResult(name, result, result.verdict === "interrupted" ? "was interrupted" : undefined);
+}
+
+function checkBaseline(name: string, document: Json): Baseline {
+  const baseline = checked(
+    name,
+    baselineSchema,
+    document,
+    "Write one with: npx mcpvals run … --baseline FILE --update-baseline",
+  );
+  const problems = baseline.tasks.flatMap(({ passed, trials }, index) =>
+    passed <= trials ? [] : [problemAt(["tasks", index, "passed"], `must be at most the ${trials} trials`)],
+  );
+  const repeated = repeatedNames(
+    baseline.tasks.map(({ task, suite, agent, variant }, index) => ({
+      name: JSON.stringify([task, suite, agent, variant]),
+      path: ["tasks", index],
+    })),
+  ).map(({ path }) => problemAt(path, "is there twice, with the same agent and variant"));
+  if (problems.length + repeated.length > 0) throw refusal(name, [...problems, ...repeated]);
+  return baseline;
+}
+
+function readJson(name: string, path: string): Json {
+  try {
+    return JSON.parse(readRegularFile(path, maxDocumentBytes).toString()) as Json;
+  } catch (cause) {
+    throw new McpvalsError("config/unreadable", `${name} cannot be read as JSON: ${messageOf(cause)}`, {
+      cause,
+    });
+  }
+}
+
+/** The document as its schema has it; what a newer version wrote besides is left alone. Throws McpvalsError of kind `usage`. */
+function checked<T>(name: string, schema: z.ZodType<T>, document: Json, hint: string): T {
+  // Unlike other files a result may be so large that compiling the schema is worth it.
+  const issues = schema.safeParse(document).error?.issues ?? [];
+  const wrong = issues.filter(({ code }) => code !== "unrecognized_keys");
+  if (wrong.length === 0) return exact(document) as T;
+  throw refusal(name, problemsOfIssues(wrong.slice(0, maxProblems), document), hint);
+}
+
+/** The error of a file; what is wrong in the same way in several places is said once. */
+function refusal(name: string, problems: readonly Problem[], hint?: string): McpvalsError {
+  const grouped = problems.map((each) => {
+    const message = each.message.replace(/^the config /, "the document ");
+    return { ...each, message, sameAs: message.replaceAll(/\[\d+\]|: .*/g, "") };
+  });
+  const diagnostics = placeProblems(grouped, () => ({ file: name }));
+  const [first, ...others] = diagnostics;
+  const said =
+    first && hint !== undefined
+      ? [{ ...first, hint: `${first.hint ?? ""} ${hint}`.trim() }]
+      : [first ?? []].flat();
+  return new McpvalsError(first?.code ?? "config/invalid-value", `${name} cannot be compared`, {
+    diagnostics: [...said, ...others],
+  });
+}
+
+/** A result as a side. Throws `usage/invalid-option` for a check. */
+function sideOfResult(name: string, result: RunResult, unfinished?: string): NamedSide {
+  const { id, gradedFrom, retryOf, trials, fingerprints } = result;
+  if (trials.length > 0 && trials.every(({ form }) => form === "check"))
+    throw new McpvalsError(
+      "usage/invalid-option",
+      `${name} is a check, which has findings and no pass rate`,
+      {
+        hint: "npx mcpvals dashboard shows two checks side by side.",
+      },
+    );
+  return withoutUndefined({
+    name,
+    unfinished,
+    origin: (gradedFrom ?? retryOf)?.id ?? id,
+    trials: trials.filter(({ form }) => form !== "check").map(comparedTrial),
+    fingerprints,
+  });
+}
+
+/** Each task as so many trials with its means: a comparison needs no more of them. */
+function sideOfBaseline(name: string, path: string, { tasks }: Baseline): NamedSide {
+  const trials = tasks.flatMap(({ task, suite, variant, agent, passed, trials: count, durationMs, tokens }) =>
+    Array.from({ length: count }, (__, index): ComparedTrial =>
+      withoutUndefined({
+        task,
+        suite,
+        variant,
+        agent,
+        verdict: index < passed ? ("pass" as const) : ("fail" as const),
+        durationMs,
+        inputTokens: tokens,
+      }),
+    ),
+  );
+  const known = tasks.flatMap(({ task, fingerprint }) =>
+    fingerprint === undefined ? [] : [[task, fingerprint] as const],
+  );
+  return { name, origin: path, trials, fingerprints: Object.fromEntries(known) };
+}

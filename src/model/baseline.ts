@@ -1,0 +1,39 @@
+import * as z from "zod";
+import type { JsonObject } from "../base/json.ts";
+import type { Model } from "./fields.ts";
+import { count, milliseconds } from "./result-parts.ts";
+
+const baselineTaskSchema = z
+  .strictObject({
+    task: z.string().describe("Name of the task."),
+    suite: z.string().describe("The suite of a tool test.").exactOptional(),
+    variant: z.string().exactOptional(),
+    agent: z.string().exactOptional(),
+    fingerprint: z
+      .string()
+      .describe("Hash of what the task is and how it is graded: a task with another one is not compared.")
+      .exactOptional(),
+    passed: count.describe("Trials that passed."),
+    trials: z.int().min(1).describe("Trials with the verdict pass or fail."),
+    durationMs: milliseconds.describe("Mean of these trials, to two digits.").exactOptional(),
+    tokens: z.number().min(0).describe("Mean of those that used a model, to two digits.").exactOptional(),
+  })
+  .meta({ id: "BaselineTask", description: "A task with its agent and variant." });
+
+/** A baseline: what a run came to, to be committed and compared with. */
+export const baselineSchema = z
+  .strictObject({
+    schema: z.literal("mcpvals.baseline/1").describe("Name and version of this format."),
+    mcpvals: z.string().describe("Version of mcpvals that wrote it."),
+    name: z.string().describe("Name of the eval."),
+    tasks: z.array(baselineTaskSchema).min(1).describe("Sorted by task, variant and agent."),
+  })
+  .meta({ title: "mcpvals baseline", description: "What later runs are compared with." });
+
+export type Baseline = Model<typeof baselineSchema>;
+
+/** The JSON Schema (2020-12) of a baseline, as published in `schemas/baseline.schema.json`. */
+export function baselineJsonSchema(): JsonObject {
+  const { $schema, ...rest } = z.toJSONSchema(baselineSchema, { target: "draft-2020-12" });
+  return { $schema: $schema ?? "", $id: "urn:mcpvals:baseline", ...(rest as JsonObject) };
+}
