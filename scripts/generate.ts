@@ -9,17 +9,14 @@ import { findingReference } from "./finding-reference.ts";
 import { graderReference } from "./grader-reference.ts";
 import { configJsonSchema, configReference } from "./schemas/config-reference.ts";
 import { taskJsonSchema, taskReference } from "./schemas/task-reference.ts";
-import { taskExportJsonSchema } from "../src/formats/task/task-export.ts";
+import { documentJsonSchema } from "./schemas/document-json-schemas.ts";
+import { eventReference } from "./event-reference.ts";
 import {
   evalJsonSchema,
   wazaEvalJsonSchema,
   wazaTaskJsonSchema,
   wazaTriggerTestsJsonSchema,
 } from "./schemas/eval-json-schemas.ts";
-import { trajectoryJsonSchema } from "../src/graders/programs/trajectory-record.ts";
-import { baselineJsonSchema } from "../src/model/baseline.ts";
-import { comparisonJsonSchema } from "../src/model/comparison.ts";
-import { resultJsonSchema } from "../src/model/result.ts";
 import { manifestText } from "../src/extensions/sdk/serve.ts";
 
 /**
@@ -30,20 +27,24 @@ const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   "schemas/config.schema.json": () => json(configJsonSchema()),
   "schemas/task.schema.json": () => json(taskJsonSchema()),
   "schemas/eval.schema.json": () => json(evalJsonSchema()),
-  "schemas/task-export.schema.json": () => json(taskExportJsonSchema()),
+  "schemas/task-export.schema.json": () => json(documentJsonSchema("task-export")),
   "schemas/waza-eval.schema.json": () => json(wazaEvalJsonSchema()),
   "schemas/waza-task.schema.json": () => json(wazaTaskJsonSchema()),
   "schemas/waza-trigger-tests.schema.json": () => json(wazaTriggerTestsJsonSchema()),
-  "schemas/baseline.schema.json": () => json(baselineJsonSchema()),
-  "schemas/comparison.schema.json": () => json(comparisonJsonSchema()),
-  "schemas/result.schema.json": () => json(resultJsonSchema()),
-  "schemas/trajectory.schema.json": () => json(trajectoryJsonSchema()),
+  "schemas/result.schema.json": () => json(documentJsonSchema("result")),
+  "schemas/trajectory.schema.json": () => json(documentJsonSchema("trajectory")),
+  "schemas/baseline.schema.json": () => json(documentJsonSchema("baseline")),
+  "schemas/comparison.schema.json": () => json(documentJsonSchema("comparison")),
+  "schemas/run.schema.json": () => json(documentJsonSchema("run")),
+  "schemas/plan.schema.json": () => json(documentJsonSchema("plan")),
+  "schemas/trace-event.schema.json": () => json(documentJsonSchema("trace-event")),
   "docs/cli.md": cliReference,
   "docs/reference/config.md": configReference,
   "docs/reference/task.md": taskReference,
   "docs/errors.md": errorReference,
   "docs/reference/findings.md": findingReference,
   "docs/reference/graders.md": graderReference,
+  "docs/reference/events.md": eventReference,
   "extensions/kubernetes/extension.yaml": () => manifestText(kubernetes.manifest),
   "extensions/sql/extension.yaml": () => manifestText(sql.manifest),
 };

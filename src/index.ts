@@ -19,7 +19,8 @@ export type { SerializedError } from "./base/serialized-error.ts";
 export type { ErrorCode, ErrorKind } from "./base/catalogue.ts";
 export type { Grade, Usage, Verdict } from "./model/grade.ts";
 export type { Finding, FindingPlace, Severity } from "./model/finding.ts";
-export type { AgentSummary, Plan } from "./model/plan.ts";
+export type { AgentSummary } from "./model/agent.ts";
+export type { Plan } from "./model/plan.ts";
 export type { RunFinding } from "./model/finding.ts";
 export type {
   RunEnvironment,

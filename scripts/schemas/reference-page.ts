@@ -44,7 +44,7 @@ function table(definition: JsonObject, names: NameOfPart): string {
   return `${lines.join("\n")}\n`;
 }
 
-function escapeCell(text: string): string {
+export function escapeCell(text: string): string {
   return text.replaceAll("|", String.raw`\|`).replaceAll("\n", " ");
 }
 
@@ -59,7 +59,7 @@ function partNames(schema: JsonObject, words: ReferencePage["words"]): NameOfPar
 }
 
 /** The anchor that Git hosts give to a heading. */
-function anchor(title: string): string {
+export function anchor(title: string): string {
   return title
     .toLowerCase()
     .replaceAll(/[^\w\s-]/g, "")

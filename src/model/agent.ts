@@ -10,6 +10,17 @@ import {
   type Parsed,
 } from "./fields.ts";
 
+/** What a report says of an agent: enough to know who acted, nothing secret. */
+export const agentSummarySchema = z
+  .strictObject({
+    name: z.string().describe("Name of the agent, as trials refer to it."),
+    type: z.string().describe("Type of the agent, such as `model` or `scripted`."),
+    model: z.string().describe("The agent's model, if any.").exactOptional(),
+  })
+  .meta({ id: "Agent", description: "An agent of the run." });
+
+export type AgentSummary = Readonly<z.output<typeof agentSummarySchema>>;
+
 const modelFields = {
   model: filledText.describe(
     "`PROVIDER/MODEL`, such as `anthropic/claude-sonnet-4-5`; with `baseURL` any name.",
@@ -167,6 +178,7 @@ export interface CommandAgentSpec extends ProgramAgentSpec {
   readonly configFiles: readonly string[];
 }
 
+/** An agent with all that it needs to act, keys included: never written. What is written of it is an {@link AgentSummary}. */
 export type AgentSpec =
   | ModelAgentSpec
   | ScriptedAgentSpec

@@ -1,5 +1,4 @@
 import * as z from "zod";
-import type { JsonObject } from "../base/json.ts";
 import type { Model } from "./fields.ts";
 import { count, milliseconds } from "./result-parts.ts";
 
@@ -31,9 +30,3 @@ export const baselineSchema = z
   .meta({ title: "mcpvals baseline", description: "What later runs are compared with." });
 
 export type Baseline = Model<typeof baselineSchema>;
-
-/** The JSON Schema (2020-12) of a baseline, as published in `schemas/baseline.schema.json`. */
-export function baselineJsonSchema(): JsonObject {
-  const { $schema, ...rest } = z.toJSONSchema(baselineSchema, { target: "draft-2020-12" });
-  return { $schema: $schema ?? "", $id: "urn:mcpvals:baseline", ...(rest as JsonObject) };
-}

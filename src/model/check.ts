@@ -1,91 +1,158 @@
-import type { JsonObject } from "../base/json.ts";
+import * as z from "zod";
+import { jsonObject, type Model, text } from "./fields.ts";
 
 /** The parts of a check of a server, each a task, with the names of its probes. A rule can look only for these names. */
-export interface Probes {
-  readonly handshake: "initialize";
-  readonly requests:
-    | "handshake"
-    | "ping"
-    | "lists"
-    | "unknown-method"
-    | "unknown-tool"
-    | "missing-params"
-    | "unknown-notification"
-    | "cancellation"
-    | "concurrent"
-    | "malformed-json"
-    | "not-json-rpc"
-    | "logging"
-    | "completions"
-    | "unknown-session"
-    | "foreign-origin";
-  readonly shutdown: "handshake" | "shutdown";
-  readonly definitions: "list" | "second-start";
-  readonly calls: "list" | "call" | "cancelled-call" | "concurrent-calls";
-  readonly reads: "handshake" | "read";
-  readonly stability: "first-listing" | "second-listing";
-  readonly conformance: `conformance ${string}`;
-}
+const probeNames = {
+  handshake: z.enum(["initialize"]),
+  requests: z.enum([
+    "handshake",
+    "ping",
+    "lists",
+    "unknown-method",
+    "unknown-tool",
+    "missing-params",
+    "unknown-notification",
+    "cancellation",
+    "concurrent",
+    "malformed-json",
+    "not-json-rpc",
+    "logging",
+    "completions",
+    "unknown-session",
+    "foreign-origin",
+  ]),
+  shutdown: z.enum(["handshake", "shutdown"]),
+  definitions: z.enum(["list", "second-start"]),
+  calls: z.enum(["list", "call", "cancelled-call", "concurrent-calls"]),
+  reads: z.enum(["handshake", "read"]),
+  stability: z.enum(["first-listing", "second-listing"]),
+  conformance: z.templateLiteral(["conformance ", z.string()]),
+};
+
+export type Probes = { readonly [K in keyof typeof probeNames]: z.output<(typeof probeNames)[K]> };
 
 export type CheckKind = keyof Probes;
 
-/** The name of a probe. The journal of another version may have other names, for which no rule looks. */
-export type ProbeName = Probes[CheckKind];
+export const probeName = z
+  .union(Object.values(probeNames))
+  .describe("Name of the probe. The journal of another version may have other names.");
 
-/** A tool that a check does not call: why, and what to do. */
-export interface NotCalled {
-  readonly tool: string;
-  readonly reason: string;
-}
+export type ProbeName = z.output<typeof probeName>;
+
+const plannedCall = z
+  .strictObject({
+    tool: text,
+    args: jsonObject,
+    expects: z
+      .enum(["result", "refusal"])
+      .describe("`result`: the arguments are valid; `refusal`: they are not."),
+    why: text.describe("How the arguments were made, such as `defaults and examples` or `path is missing`."),
+  })
+  .meta({ id: "PlannedCall", description: "A call of a tool with generated arguments." });
+
+const plannedRead = z
+  .strictObject({
+    kind: z.enum(["resource", "prompt"]),
+    name: text.describe("The URI of the resource, or the name of the prompt."),
+    args: jsonObject
+      .describe("Made up for a prompt that requires arguments, so that the server may refuse them.")
+      .exactOptional(),
+  })
+  .meta({ id: "PlannedRead", description: "A resource that a check reads, or a prompt that it gets." });
+
+const serverIdentity = {
+  name: text,
+  version: text,
+  protocolVersion: text,
+};
+
+const serverSummary = z
+  .strictObject({ ...serverIdentity, tools: z.int(), resources: z.int(), prompts: z.int() })
+  .meta({
+    id: "ServerSummary",
+    description: "What a server says of itself, and how much it lists.",
+  });
+
+const notCalled = z
+  .strictObject({ tool: text, reason: text })
+  .meta({ id: "NotCalled", description: "A tool that a check does not call: why, and what to do." });
+
+const conformancePlan = z
+  .strictObject({
+    suite: z
+      .strictObject({ version: text, main: text.describe("Absolute path of its main file.") })
+      .describe("An installed conformance suite."),
+    scenarios: z.array(text).describe("Scenarios to run."),
+    skipped: z
+      .array(z.strictObject({ scenario: text, reason: text }))
+      .describe("Scenarios that say nothing about the server, and why."),
+  })
+  .meta({ id: "ConformancePlan", description: "What runs of the official conformance suite." });
 
 /** One part of a check of a server, all that is decided before it runs. */
-export interface CheckSpec {
-  readonly kind: CheckKind;
-  /** Codes of rules that are left out. */
-  readonly disable: readonly string[];
-  /** Why this part has nothing to do, so that its trial is skipped; absent: it has. */
-  readonly skipped?: string;
-  /** The calls to make, in order; only for `calls`. */
-  readonly calls?: readonly PlannedCall[];
-  /** The resources to read and the prompts to get, in order; only for `reads`. */
-  readonly reads?: readonly PlannedRead[];
-  /** Resources and prompts that are not read, and why, in sentences; only for `definitions`. */
-  readonly notRead?: readonly string[];
-  /** What the server said of itself when the check was planned; only for `definitions`. */
-  readonly about?: ServerSummary;
-  /** Tools that are not called, and why; only for `definitions`. */
-  readonly notCalled?: readonly NotCalled[];
-  /** Tools of which other servers of the check have one with the same name, and those servers; only for `definitions`. */
-  readonly sharedNames?: readonly { readonly tool: string; readonly servers: readonly string[] }[];
-  /** Whether the server cannot start while it runs already, so that each start has to wait for the end of the one before. */
-  readonly runsOnce?: boolean;
-  /** What the server listed when the check was planned; only for `stability`. */
-  readonly listing?: JsonObject;
-  /** The committed listing that the server's must equal; only for `stability`. */
-  readonly snapshot?: JsonObject;
-  /** What runs of the official conformance suite; only for `conformance`. */
-  readonly conformance?: ConformancePlan;
-}
+export const checkModel = z
+  .strictObject({
+    kind: z.enum(Object.keys(probeNames) as CheckKind[]),
+    disable: z.array(text).describe("Codes of rules that are left out."),
+    skipped: text
+      .describe("Why this part has nothing to do, so that its trial is skipped. Absent: it has.")
+      .exactOptional(),
+    calls: z.array(plannedCall).describe("The calls to make, in order; only for `calls`.").exactOptional(),
+    reads: z
+      .array(plannedRead)
+      .describe("The resources to read and the prompts to get, in order; only for `reads`.")
+      .exactOptional(),
+    notRead: z
+      .array(text)
+      .describe("Resources and prompts that are not read, and why, in sentences; only for `definitions`.")
+      .exactOptional(),
+    about: serverSummary
+      .describe("What the server said of itself when the check was planned; only for `definitions`.")
+      .exactOptional(),
+    notCalled: z
+      .array(notCalled)
+      .describe("Tools that are not called, and why; only for `definitions`.")
+      .exactOptional(),
+    sharedNames: z
+      .array(z.strictObject({ tool: text, servers: z.array(text) }))
+      .describe(
+        "Tools of which other servers of the check have one with the same name, and those servers; only for `definitions`.",
+      )
+      .exactOptional(),
+    runsOnce: z
+      .boolean()
+      .describe(
+        "Whether the server cannot start while it runs already, so that each start has to wait for the end of the one before.",
+      )
+      .exactOptional(),
+    listing: jsonObject
+      .describe("What the server listed when the check was planned; only for `stability`.")
+      .exactOptional(),
+    snapshot: jsonObject
+      .describe("The committed listing that the server's must equal; only for `stability`.")
+      .exactOptional(),
+    conformance: conformancePlan.describe("Only for `conformance`.").exactOptional(),
+  })
+  .meta({
+    id: "CheckPart",
+    description: "One part of a check of a server, all that is decided before it runs.",
+  });
 
+export type CheckSpec = Model<typeof checkModel>;
+/** A call of a tool with generated arguments. */
+export type PlannedCall = Model<typeof plannedCall>;
+/** A resource that a check reads, or a prompt that it gets. */
+export type PlannedRead = Model<typeof plannedRead>;
+/** A tool that a check does not call: why, and what to do. */
+export type NotCalled = Model<typeof notCalled>;
+/** What a server is, in a few words: what it says of itself, and how much it lists. */
+export type ServerSummary = Model<typeof serverSummary>;
+/** What a server says that it is; "" where it does not say. */
+export type ServerIdentity = Pick<ServerSummary, keyof typeof serverIdentity>;
+export type ConformancePlan = Model<typeof conformancePlan>;
 /** An installed conformance suite. */
-export interface ConformanceSuite {
-  readonly version: string;
-  /** Absolute path of its main file. */
-  readonly main: string;
-}
-
-export interface ConformancePlan {
-  readonly suite: ConformanceSuite;
-  /** Scenarios to run. */
-  readonly scenarios: readonly string[];
-  /** Scenarios that say nothing about the server, and why. */
-  readonly skipped: readonly SkippedScenario[];
-}
-
-export interface SkippedScenario {
-  readonly scenario: string;
-  readonly reason: string;
-}
+export type ConformanceSuite = ConformancePlan["suite"];
+export type SkippedScenario = ConformancePlan["skipped"][number];
 
 /** Which tools a check calls: those that are annotated `readOnlyHint: true`, all, or none. */
 export const callPolicies = ["safe", "all", "none"] as const;
@@ -107,37 +174,4 @@ export interface CheckSettings {
   readonly callMs: number;
   /** Whether the official conformance suite runs, too. */
   readonly conformance: boolean;
-}
-
-/** What a server says that it is; "" where it does not say. */
-export interface ServerIdentity {
-  readonly name: string;
-  readonly version: string;
-  readonly protocolVersion: string;
-}
-
-/** What a server is, in a few words: what it says of itself, and how much it lists. */
-export interface ServerSummary extends ServerIdentity {
-  readonly tools: number;
-  readonly resources: number;
-  readonly prompts: number;
-}
-
-/** A call of a tool with generated arguments. */
-export interface PlannedCall {
-  readonly tool: string;
-  readonly args: JsonObject;
-  /** `result`: the arguments are valid; `refusal`: they are not. */
-  readonly expects: "result" | "refusal";
-  /** How the arguments were made, such as `defaults and examples` or `path is missing`. */
-  readonly why: string;
-}
-
-/** A resource that a check reads, or a prompt that it gets. */
-export interface PlannedRead {
-  readonly kind: "resource" | "prompt";
-  /** The URI of the resource, or the name of the prompt. */
-  readonly name: string;
-  /** Made up for a prompt that requires arguments, so that the server may refuse them. */
-  readonly args?: JsonObject;
 }

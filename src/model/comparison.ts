@@ -1,5 +1,4 @@
 import * as z from "zod";
-import type { JsonObject } from "../base/json.ts";
 import { failOnNames, verdicts } from "../statistics/compare.ts";
 import type { Model } from "./fields.ts";
 import { count, intervalSchema, milliseconds, share } from "./result-parts.ts";
@@ -136,9 +135,3 @@ export const comparisonSchema = z
 export type ComparisonDocument = Model<typeof comparisonSchema>;
 export type Statement = Model<typeof statementSchema>;
 export type Question = Statement["question"];
-
-/** The JSON Schema (2020-12) of a comparison, as published in `schemas/comparison.schema.json`. */
-export function comparisonJsonSchema(): JsonObject {
-  const { $schema, ...rest } = z.toJSONSchema(comparisonSchema, { target: "draft-2020-12" });
-  return { $schema: $schema ?? "", $id: "urn:mcpvals:comparison", ...(rest as JsonObject) };
-}

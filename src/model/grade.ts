@@ -10,7 +10,7 @@ const share = z.number().min(0).max(1);
 export const verdictSchema = z.enum(["pass", "fail", "error", "timeout", "skip"]);
 export type Verdict = z.output<typeof verdictSchema>;
 
-const judgeRecordSchema = z
+export const judgeRecordSchema = z
   .strictObject({
     model: z.string().describe("The judge's model id."),
     prompt: z.string().describe("`sha256:HEX` of the judge's instructions, without the trial."),

@@ -1,55 +1,71 @@
-import type { AgentSpec } from "./agent.ts";
+import * as z from "zod";
+import { type AgentSpec, type AgentSummary, agentSummarySchema } from "./agent.ts";
 import type { Eval, Thresholds, Variant } from "./eval.ts";
+import { type Model, text } from "./fields.ts";
 import type { ServerSpec } from "./server.ts";
-import type { Task } from "./task.ts";
+import { type Task, taskModel } from "./task.ts";
 import { mapValues } from "../base/json.ts";
 
-/** One attempt of one task by one agent: the unit of scheduling. */
-export interface Trial {
-  readonly id: string;
-  readonly task: string;
-  /** Name of the agent; null when the task has no user turns, so that no agent takes part. */
-  readonly agent: string | null;
-  /** Name of the set of servers; absent when the eval has no variants. */
-  readonly variant?: string | undefined;
-  /** Counts from 1. */
-  readonly attempt: number;
-  /** Name of a sequential group: its trials run one after the other. Without one a trial may overlap with any other. */
-  readonly lane?: string | undefined;
-}
+const trialModel = z
+  .strictObject({
+    id: text.describe("Unique in the run."),
+    task: text.describe("Name of the task."),
+    agent: text
+      .nullable()
+      .describe("Name of the agent; null when the task has no user turns, so that no agent takes part."),
+    // May be undefined, so that a trial is one object literal: a large run holds a hundred thousand of them.
+    variant: text.describe("Name of the set of servers. Absent when the eval has no variants.").optional(),
+    attempt: z.int().min(1).describe("Counts from 1."),
+    lane: text
+      .describe(
+        "Name of a sequential group: its trials run one after the other. Absent: the trial may overlap with any other.",
+      )
+      .optional(),
+  })
+  .meta({ id: "Trial", description: "One attempt of one task by one agent: the unit of scheduling." });
+
+const variantModel = z
+  .strictObject({
+    name: text,
+    servers: z.record(text, z.array(text)).describe("Names of servers, by task."),
+  })
+  .meta({ id: "VariantPlan", description: "One set of servers that tasks are run with." });
 
 /** Everything that will run, resolved and in order. */
-export interface Plan {
-  readonly schema: "mcpvals.plan/1";
-  readonly name: string;
-  readonly agents: readonly AgentSummary[];
-  readonly tasks: readonly Task[];
-  readonly trials: readonly Trial[];
-  /** Names of the servers that trials of each task start, by variant; absent when the eval has none. */
-  readonly variants?: readonly VariantPlan[];
-  /** Which tasks of the eval were asked for, as flags: `--tag smoke`. Absent: all. */
-  readonly filter?: string;
-  /** Trials at once. */
-  readonly concurrency: number;
-  /** More warnings fail the run. Absent: any number may pass. */
-  readonly maxWarnings?: number;
-  /** Absent: a failed trial fails the run, and scores do not matter. */
-  readonly thresholds?: Thresholds;
-}
+export const planModel = z
+  .strictObject({
+    schema: z.literal("mcpvals.plan/1").describe("Name and version of this format."),
+    name: text.describe("Name of the eval."),
+    agents: z.array(agentSummarySchema).describe("The agents of the eval."),
+    variants: z
+      .array(variantModel)
+      .describe("The servers that trials of each task start, by variant. Absent when the eval has none.")
+      .exactOptional(),
+    filter: text
+      .describe("Which tasks of the eval were asked for, as flags: `--tag smoke`. Absent: all.")
+      .exactOptional(),
+    tasks: z.array(taskModel).describe("The tasks, each with everything that its trials do."),
+    trials: z.array(trialModel).describe("Every trial, in the order in which they begin."),
+    concurrency: z.int().min(1).describe("Trials at once."),
+    maxWarnings: z
+      .int()
+      .min(0)
+      .describe("More warnings fail the run. Absent: any number may pass.")
+      .exactOptional(),
+    thresholds: z
+      .record(text, z.number())
+      .describe(
+        "Lowest values with which the run passes, by the name of what is measured. Absent: a failed trial fails the run, and scores do not matter.",
+      )
+      .exactOptional(),
+  })
+  .meta({ title: "mcpvals plan", description: "Everything that a run executes, resolved and in order." });
 
+export type Plan = Model<typeof planModel>;
+/** One attempt of one task by one agent: the unit of scheduling. */
+export type Trial = Model<typeof trialModel>;
 /** One set of servers that tasks are run with. */
-export interface VariantPlan {
-  readonly name: string;
-  /** Names of servers, by task. */
-  readonly servers: Readonly<Record<string, readonly string[]>>;
-}
-
-/** What a report says of an agent: enough to know who acted, nothing secret. */
-export interface AgentSummary {
-  readonly name: string;
-  readonly type: string;
-  readonly model?: string;
-}
+export type VariantPlan = Model<typeof variantModel>;
 
 /** What the types of agents are that act without any model. */
 export const withoutModel: Readonly<Record<string, string>> = {

@@ -1,12 +1,12 @@
 import * as z from "zod";
-import type { JsonObject } from "../base/json.ts";
+import { agentSummarySchema } from "./agent.ts";
 import { calibrationSchema, judgeSummarySchema } from "./calibration.ts";
 import type { TraceEvent } from "./event.ts";
 import { visibleJson } from "../base/visible-text.ts";
 import type { Plan } from "./plan.ts";
 import { gradeSchema, usageSchema, verdictSchema } from "./grade.ts";
 import { errorSchema } from "../base/serialized-error.ts";
-import { json, type Model } from "./fields.ts";
+import { json, jsonObject, type Model } from "./fields.ts";
 import { count, intervalSchema, milliseconds, share } from "./result-parts.ts";
 import { comparisonSchema } from "./comparison.ts";
 
@@ -324,14 +324,6 @@ const routingSchema = z
     description: "Where prompts led, of trials with a grader `tool_routing` or `trigger`.",
   });
 
-const agentSchema = z
-  .strictObject({
-    name: z.string().describe("Name of the agent, as trials refer to it."),
-    type: z.string().describe("Type of the agent, such as `model` or `scripted`."),
-    model: z.string().describe("The agent's model, if any.").exactOptional(),
-  })
-  .meta({ id: "Agent", description: "An agent of the run." });
-
 const extensionSchema = z.strictObject({
   name: z.string().describe("Its name in steps."),
   package: z.string().describe("Package, as written in the file."),
@@ -348,7 +340,7 @@ const environmentSchema = z
     mcpvals: z.string().describe("Version of mcpvals."),
     node: z.string().describe("Version of Node.js."),
     platform: z.string().describe("Operating system and architecture."),
-    agents: z.array(agentSchema).describe("The agents that were configured."),
+    agents: z.array(agentSummarySchema).describe("The agents that were configured."),
     judge: z
       .strictObject({ model: z.string().describe("Its model id.") })
       .describe("The judge's model; absent if there was no judge.")
@@ -479,12 +471,6 @@ export type RunMeasurements = Model<typeof runMeasurementsSchema>;
 /** What a program reported about itself and its models; null: nothing. */
 export type ProgramRun = Model<typeof ranSchema>;
 
-/** The JSON Schema (2020-12) of the result document, as published in `schemas/result.schema.json`. */
-export function resultJsonSchema(): JsonObject {
-  const { $schema, ...rest } = z.toJSONSchema(resultSchema, { target: "draft-2020-12" });
-  return { $schema: $schema ?? "", $id: "urn:mcpvals:result", ...(rest as JsonObject) };
-}
-
 /**
  * What `JSON.stringify(document, null, 2)` gives, with a final line break and safe to print, but in pieces: the items of
  * lists one by one, since a large run's document would not fit one string.
@@ -535,6 +521,44 @@ export function* blocksOf(texts: Iterable<string>): Generator<string> {
   }
   if (length > 0) yield pending.join("");
 }
+
+const runCommandSchema = z.strictObject({
+  cwd: z.string().describe("Its working folder."),
+  sources: z.array(z.string()).describe("The files and folders that it names."),
+  flags: jsonObject.describe("The options, but for those that do not change what runs."),
+  env: z.array(z.string()).describe("Names of the variables that were given."),
+  names: z
+    .array(z.string())
+    .describe("The only tasks that were asked for; absent: those that the options select.")
+    .exactOptional(),
+});
+
+/** What is known of a run before its first trial: the document `run.json`. */
+export const runHeadSchema = resultSchema
+  .pick({ id: true, startedAt: true, environment: true, gradedFrom: true, retryOf: true })
+  .extend({
+    source: z
+      .string()
+      .describe(
+        "Absolute path of the file that was run, or of the folder of its tasks; of a check without a file, the commands or URLs. Absent for an eval that no file declares.",
+      )
+      .exactOptional(),
+    process: z
+      .strictObject({
+        pid: z.int().describe("Its id."),
+        host: z.string().describe("Name of the machine."),
+      })
+      .describe("The process that executes the run.")
+      .exactOptional(),
+    command: runCommandSchema
+      .describe("How it was started, so that it can be resumed; absent where it cannot.")
+      .exactOptional(),
+  })
+  .meta({ title: "mcpvals run", description: "What is known of a run before its first trial." });
+
+export type RunHead = Model<typeof runHeadSchema>;
+/** The command line of a run. Values of `--env` are not kept, since they may be secrets. */
+export type RunCommand = Model<typeof runCommandSchema>;
 
 /** A run as its folder has it. */
 export interface RecordedRun extends Pick<

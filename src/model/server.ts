@@ -425,7 +425,7 @@ export type RateLimit = Parsed<typeof rateLimit>;
 /** How to get an access token by OAuth 2.1. The file of stored tokens is an absolute path. */
 export type OAuthSpec = Exclude<Parsed<typeof authSchema>, { readonly kind: "bearer" }>;
 
-const faultModel = z
+export const faultModel = z
   .strictObject({
     kind: z.enum(["delay", "drop", "error", "truncate", "disconnect"]),
     tool: text.describe("Name or glob; only for `tools/call`. Absent: any tool.").exactOptional(),

@@ -1,7 +1,16 @@
 import * as z from "zod";
 import type { SourceLocation } from "../base/error.ts";
-import type { CheckSpec } from "./check.ts";
-import { type ExpectedState, json, jsonObject, milliseconds, type Model, text, texts } from "./fields.ts";
+import { checkModel } from "./check.ts";
+import {
+  type ExpectedState,
+  expectedStateSchema,
+  json,
+  jsonObject,
+  milliseconds,
+  type Model,
+  text,
+  texts,
+} from "./fields.ts";
 import { sandboxModel } from "./sandbox.ts";
 import { mcpRequestModel, stepSchema } from "./step.ts";
 
@@ -22,16 +31,23 @@ export const olderTaskVersions = [
   "gevals/v1alpha2",
 ] as const;
 
-const location = z
-  .custom<SourceLocation>()
-  .meta({ description: "Where the file says so.", type: "object" })
-  .exactOptional();
+const locationModel: z.ZodType<SourceLocation> = z
+  .strictObject({
+    file: text,
+    line: z.int().exactOptional(),
+    column: z.int().exactOptional(),
+    path: text
+      .describe("Path of keys inside the document, such as `workflows[0].steps[1].user`.")
+      .exactOptional(),
+  })
+  .meta({ id: "Location", description: "A place in a file." });
+const location = locationModel.meta({ description: "Where the file says so." }).exactOptional();
 
 const turnModel = z
   .strictObject({
     user: text.describe("What the user says."),
     expectedState: z
-      .union([text, z.custom<ExpectedState>().meta({ type: "object" })])
+      .union([text, expectedStateSchema as z.ZodType<ExpectedState>])
       .describe(
         "What must hold at the end of the turn. A text: the last assistant message or the last tool result contains it, ignoring case.",
       )
@@ -64,8 +80,8 @@ const graderModel = z
     dir: text.describe("Absolute path of the folder that files in its settings are relative to."),
     location,
     places: z
-      .custom<Readonly<Record<string, Pick<SourceLocation, "line" | "column">>>>()
-      .meta({ description: "Where its settings are in that file, by their keys.", type: "object" })
+      .record(text, z.strictObject({ line: z.int().exactOptional(), column: z.int().exactOptional() }))
+      .describe("Where its settings are in that file, by their keys.")
       .exactOptional(),
   })
   .meta({ id: "Grader", description: "A grader that a file declares." });
@@ -206,12 +222,8 @@ export const taskModel = z
       .exactOptional(),
     location,
     portable: portableModel.describe("Always there when `form` is `task`, absent otherwise.").exactOptional(),
-    check: z
-      .custom<CheckSpec>()
-      .meta({
-        description: "Which part of a server is checked; only when `form` is `check`.",
-        type: "object",
-      })
+    check: checkModel
+      .describe("Which part of a server is checked; only when `form` is `check`.")
       .exactOptional(),
   })
   .meta({ id: "Task", description: "A portable unit of evaluation." });

@@ -7,7 +7,8 @@ import {
   triggered,
   type TriggerTest,
 } from "../graders/tool-routing.ts";
-import { type AgentSummary, withoutModel } from "../model/plan.ts";
+import type { AgentSummary } from "../model/agent.ts";
+import { withoutModel } from "../model/plan.ts";
 import { sumOf, theseTasks } from "../statistics/rates.ts";
 import { eventsOf } from "../model/event.ts";
 import { type Exchange, hasFailed, type Outcome, outcomeOf, type Trajectory } from "../trace/trajectory.ts";

@@ -74,7 +74,7 @@ function describe(event: TraceEvent, pathOf: (step: string) => string): string {
       return describeEnd(event, pathOf);
     default: {
       const { seq: _seq, at: _at, trial: _trial, type, ...rest } = event;
-      const fields = Object.entries(rest).map(([key, value]) => `${key}=${preview(value as Json)}`);
+      const fields = Object.entries(rest).map(([key, value]) => `${key}=${preview(value)}`);
       return [type, ...fields].join(" ");
     }
   }

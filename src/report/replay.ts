@@ -5,6 +5,7 @@ import type { RecordedRun, RunResult, TrialResult } from "../model/result.ts";
 import { buildTrajectory, readTrace } from "../trace/trajectory.ts";
 import { fingerprintsOf } from "./fingerprint.ts";
 import { collectEvidence } from "./evidence.ts";
+import { explained } from "../store/misfits.ts";
 import type { RunEnd } from "./reporter.ts";
 import { notRun, RunTally, trialResult, ungradedTrial } from "./trial-result.ts";
 
@@ -40,7 +41,11 @@ export class RunReplay {
       tally?.add(trajectory, result);
       return result;
     } catch (cause) {
-      return ungradedTrial(trial, task, { verdict: "error", error: serializeError(cause), durationMs: 0 });
+      return ungradedTrial(trial, task, {
+        verdict: "error",
+        error: serializeError(explained(cause, events)),
+        durationMs: 0,
+      });
     }
   }
 
@@ -67,7 +72,7 @@ export class RunReplay {
   }
 }
 
-/** Computes a run's result again from its plan and its events alone. */
+/** Computes a run's result again from its plan and its events alone. Throws `store/corrupt` for events that cannot be read. */
 export function replayRun(run: RecordedRun): RunEnd {
   const byTrial = Map.groupBy(run.events, (event) => event.trial);
   const evidence = new Map<string, readonly TraceEvent[]>();
@@ -76,8 +81,13 @@ export function replayRun(run: RecordedRun): RunEnd {
     const events = byTrial.get(trial.id) ?? [];
     const result = replay.add(trial, events);
     // Events that cannot be read as a trial are evidence of nothing.
-    if (events.length > 0 && result.verdict !== "pass" && result.error?.kind !== "bug")
+    const isUnreadable = result.error?.kind === "bug" || result.error?.code === "store/corrupt";
+    if (events.length === 0 || result.verdict === "pass" || isUnreadable) return result;
+    try {
       evidence.set(trial.id, collectEvidence(readTrace(events), result.grades));
+    } catch (cause) {
+      throw explained(cause, events);
+    }
     return result;
   });
   return { result: replay.result(trials, run.events.at(-1)?.at), evidence };

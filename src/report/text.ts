@@ -1,6 +1,7 @@
 import picocolors from "picocolors";
 import { lowerBound, roundMeasured } from "../graders/measurements/metrics.ts";
-import { type AgentSummary, type Trial, withoutModel } from "../model/plan.ts";
+import type { AgentSummary } from "../model/agent.ts";
+import { type Trial, withoutModel } from "../model/plan.ts";
 import { coverageTotals } from "./counters.ts";
 import {
   countWarnings,

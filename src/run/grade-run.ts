@@ -26,6 +26,7 @@ import {
 } from "../store/run-folder.ts";
 import { corrupt } from "../store/journal-file.ts";
 import { readTrials } from "../store/journal.ts";
+import { misfitIn } from "../store/misfits.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
 
 /** How to grade a run again. */
@@ -145,7 +146,8 @@ export async function gradeRun(
     };
   } catch (error) {
     await folder.discard();
-    throw error;
+    if (error instanceof McpvalsError || signal.aborted) throw error;
+    throw (await misfitIn(stored.folder)) ?? error;
   } finally {
     await reporters.close();
   }

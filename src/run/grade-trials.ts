@@ -15,6 +15,7 @@ import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import type { EnvironmentVariables } from "../formats/environment.ts";
 import { type Journal, readTrials, type StoredEvent } from "../store/journal.ts";
 import { joinLines } from "../store/journal-file.ts";
+import { explained } from "../store/misfits.ts";
 import { createGrading, type GradeTrial, judgeOfGrader } from "./grade-trial.ts";
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import type { Grade } from "../model/grade.ts";
@@ -127,7 +128,7 @@ async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Gr
     return { result: trialResult(trajectory, gradesIn(events.at(-1))), trajectory, earlier };
   } catch (cause) {
     signal.throwIfAborted();
-    const error = redact(serializeError(cause));
+    const error = redact(serializeError(explained(cause, events)));
     emit({ type: "trial.finished", outcome: "error", durationMs: 0, error });
     const result = ungradedTrial(trial, task, { verdict: "error", error, durationMs: 0 });
     return { result, earlier };

@@ -15,7 +15,7 @@ import { KeptEvidence } from "../report/evidence.ts";
 import { RunTally } from "../report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../report/reporter.ts";
-import type { RunEnvironment, RunResult, TrialResult } from "../model/result.ts";
+import type { RunEnvironment, RunResult, TrialResult, RunCommand } from "../model/result.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { createRedactor, type Redact } from "../trace/redact.ts";
 import { version } from "../base/version.ts";
@@ -27,7 +27,6 @@ import {
   defaultRunsFolder,
   type OpenedRun,
   refusePlanted,
-  type RunCommand,
   type RunFolder,
   runId,
 } from "../store/run-folder.ts";

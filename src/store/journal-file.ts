@@ -118,11 +118,12 @@ export function corrupt(
   folder: string,
   line?: number,
   problem = "does not match its checksum",
+  hint = "The file was changed or damaged after it was written; its totals would be wrong.",
 ): McpvalsError {
   const where = line === undefined ? "a line" : `line ${line}`;
   return new McpvalsError("store/corrupt", `${where} of the journal ${problem}`, {
     location: { file: pathIn(folder), ...(line === undefined ? {} : { line }) },
-    hint: "The file was changed or damaged after it was written; its totals would be wrong.",
+    hint,
   });
 }
 

@@ -17,8 +17,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { promisify } from "node:util";
 import { getHeapStatistics } from "node:v8";
 import { crc32 } from "node:zlib";
-import { hasMoreLevels, isJsonObject, type Json } from "../base/json.ts";
-import type { Check, EventOf, TraceEvent } from "../model/event.ts";
+import { asObject, hasMoreLevels, isJsonObject, type Json } from "../base/json.ts";
+import { type Check, type EventOf, type EventStamp, isEventType, type TraceEvent } from "../model/event.ts";
 import { makeFolder, readRegularFile } from "../base/files.ts";
 import { corrupt, JournalFile, journalSize, type Line, linesOf } from "./journal-file.ts";
 
@@ -335,25 +335,40 @@ export function readStored(folder: string, line: Buffer, known?: KnownLine): Sto
   const crc = known?.stamp?.crc ?? crcIn(line);
   if (line.at(-1) !== closeBrace || crc !== crc32(json)) throw failed();
   const parsed = parseStored(json, known?.text?.slice(headBytes, -1));
-  const isEvent = typeof parsed === "object" && parsed !== null && "type" in parsed && "trial" in parsed;
-  if (!isEvent) throw failed();
+  if (!isStamped(parsed)) throw failed();
   // With a matching checksum, the rest of the event is trusted.
   const written = inCurrentForm(parsed as TraceEvent);
+  if (!isEventType(written.type)) throw unknownType(folder, written.type, known?.number());
   const attachment = attachmentOf(folder, written);
   if (attachment === undefined) return { event: written, line };
   const event = { ...written, ...readAttachment(attachment) } as TraceEvent;
   return { event, line, attachment: attachment.path };
 }
 
+/** Whether a value has what every event has. */
+function isStamped(value: unknown): value is Pick<TraceEvent, keyof EventStamp | "type"> {
+  const { seq, at, trial, type } = asObject(value);
+  const isOrdered = Number.isSafeInteger(seq) && typeof at === "number";
+  return isOrdered && typeof trial === "string" && typeof type === "string";
+}
+
+function unknownType(folder: string, type: string, line?: number): McpvalsError {
+  const named = `has an event of an unknown type, ${JSON.stringify(type.slice(0, 100))}`;
+  return corrupt(folder, line, named, "Another version of mcpvals may have written it: use that one.");
+}
+
 /** An event as it is recorded now, of one that an earlier version recorded. */
 function inCurrentForm(event: TraceEvent): TraceEvent {
   const { type }: { readonly type: string } = event;
   if (type === "agent.told") return { ...event, type: "agent.reported" };
-  return event.type === "step.finished" ? { ...event, checks: event.checks.map(currentCheck) } : event;
+  const isStep = event.type === "step.finished" && Array.isArray(event.checks);
+  return isStep ? { ...event, checks: event.checks.map(currentCheck) } : event;
 }
 
 /** A check with the flags of earlier versions has `evidence` in their place. */
 function currentCheck(check: Check & EarlierFlags): Check {
+  // What is no check is found where it is used.
+  if (typeof check !== "object" || (check as unknown) === null) return check;
   const { acted, untried, unplaced, ...rest } = check;
   if (untried === true) return { ...rest, evidence: "notRun" };
   if (unplaced === true) return { ...rest, evidence: "pathMissing" };

@@ -5,11 +5,11 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Plan } from "../model/plan.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { RunResult, TrialResult } from "../model/result.ts";
+import type { RunHead, RunResult, TrialResult } from "../model/result.ts";
 import { codeOf, McpvalsError } from "../base/error.ts";
 import { readRegularFile } from "../base/files.ts";
 import { parseStored } from "./journal.ts";
-import { readDocument, type RunHead, unreadable } from "./run-folder.ts";
+import { readDocument, unreadable } from "./run-folder.ts";
 
 // What of a run folder can be read without reading all of it.
 

@@ -6,41 +6,14 @@ import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import * as z from "zod";
-import type { JsonObject } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 import type { Plan } from "../model/plan.ts";
-import { blocksOf, jsonPieces, type RunResult, type RecordedRun } from "../model/result.ts";
+import { blocksOf, jsonPieces, type RecordedRun, type RunHead, type RunResult } from "../model/result.ts";
 import { isForeign, isLink, makeFolder, ownerOf, readRegularFile } from "../base/files.ts";
 import { Journal, type JournalContent, parseStored, readJournal } from "./journal.ts";
 
 /** Default folder of runs, relative to the working folder. */
 export const defaultRunsFolder = join(".mcpvals", "runs");
-
-/** What is known of a run before its first trial. */
-export interface RunHead extends Pick<
-  RunResult,
-  "id" | "startedAt" | "environment" | "gradedFrom" | "retryOf"
-> {
-  /** Absolute path of the file that was run, or of the folder of its tasks; of a check without a file, the commands or URLs. */
-  readonly source?: string;
-  /** The process that executes it. */
-  readonly process?: { readonly pid: number; readonly host: string };
-  /** How it was started, so that it can be resumed; absent where it cannot. */
-  readonly command?: RunCommand;
-}
-
-/** The command line of a run. Values of `--env` are not kept, since they may be secrets. */
-export interface RunCommand {
-  /** Its working folder. */
-  readonly cwd: string;
-  readonly sources: readonly string[];
-  /** The options, but for those that do not change what runs. */
-  readonly flags: JsonObject;
-  /** Names of the variables that were given. */
-  readonly env: readonly string[];
-  /** The only tasks that were asked for; absent: those that the options select. */
-  readonly names?: readonly string[];
-}
 
 /** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`. Without a plan it is not a run. */
 export class RunFolder extends Journal {
@@ -222,7 +195,7 @@ export function unreadable(folder: string, name: string, cause: unknown): Mcpval
   });
 }
 
-async function hasFile(folder: string, name: string): Promise<boolean> {
+export async function hasFile(folder: string, name: string): Promise<boolean> {
   return stat(join(folder, name)).then(
     () => true,
     (error: unknown) => codeOf(error) !== "ENOENT",

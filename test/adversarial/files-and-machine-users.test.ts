@@ -269,7 +269,13 @@ describe.skipIf(isWindows)("a run folder from elsewhere ends in an error, and no
   const line = (event: string): string =>
     `{"crc":"${crc32(event).toString(16).padStart(8, "0")}","event":${event}}\n`;
   const deep = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
-  const attached = { trial: "t1", type: "mcp.message", message: { $attachment: "a".repeat(64) } };
+  const attached = {
+    seq: 1,
+    at: 0,
+    trial: "t1",
+    type: "mcp.message",
+    message: { $attachment: "a".repeat(64) },
+  };
 
   it.each<[name: string, file: string, content: string | (() => Buffer)]>([
     ["a plan that is deep", "plan.json", `{"agents":${deep(100_000)},"tasks":[],"trials":[]}`],

@@ -33,6 +33,7 @@ import {
   temporaryTrial,
 } from "../support/step-context.ts";
 import { mcpStep } from "../support/trial-events.ts";
+import { keepIn } from "../support/records.ts";
 
 /** How one attempt goes: as expected, otherwise, too slowly, it cannot act, not before it is told to stop. */
 type Course = "good" | "bad" | "slow" | "broken" | "hangs";
@@ -259,12 +260,13 @@ async function play(
 ): Promise<Played> {
   const prepared = await prepare(courses);
   const events: EventBody[] = [];
+  const keep = keepIn(events);
   const context = stepContext({
     ...prepared.context,
     emit(event) {
-      events.push(event);
+      const number = keep(event);
       onEvent?.(event);
-      return events.length;
+      return number;
     },
     ...(signal === undefined ? {} : { signal }),
   });

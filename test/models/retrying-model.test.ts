@@ -5,6 +5,7 @@ import { locateModel, type ModelAnswer, resolveModel } from "../../src/agents/mo
 import { createRetryingModel, type RetrySettings } from "../../src/agents/models/retrying-model.ts";
 import { eventsOf } from "../support/agent-context.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
+import { keepIn } from "../support/records.ts";
 
 const apiKey = "sk-ant-very-secret-key";
 const prompt = [{ role: "user" as const, content: [{ type: "text" as const, text: "hi" }] }];
@@ -35,7 +36,7 @@ function ask(url: string, options: AskOptions = {}): Asked {
     const model = await createRetryingModel(await resolveModel(access), {
       access,
       purpose: "agent",
-      emit: (event) => events.push(event),
+      emit: keepIn(events),
       requestTimeoutMs: options.timeoutMs ?? 10_000,
       retry: options.retryForReal ?? {
         random: () => 1,

@@ -30,6 +30,7 @@ import {
 import type { GatewayEndpoint } from "../../src/servers/gateway/endpoint.ts";
 import { livingWatchdogs } from "../process/support.ts";
 import { type McpClient, mcpClients } from "../../src/agents/programs/presets.ts";
+import { keepIn } from "../support/records.ts";
 
 const endpoints: readonly GatewayEndpoint[] = ["calc", "my-files"].map((server) => ({
   server,
@@ -78,7 +79,7 @@ function write(
   const { connect, signal = new AbortController().signal, events = [] } = options;
   return writeClientFiles(folder, clients, endpoints, {
     ...(connect === undefined ? {} : { connect }),
-    emit: (event) => events.push(event),
+    emit: keepIn(events),
     signal,
   });
 }

@@ -6,6 +6,7 @@ import { localBinPath } from "../../src/process/environment.ts";
 import { startServer } from "../../src/servers/server-pool.ts";
 import type { CallOptions, ServerSession } from "../../src/servers/client/session.ts";
 import { fixtureServer } from "../process/support.ts";
+import { keepIn } from "../support/records.ts";
 
 /** What a test sees of a trace. */
 export interface Record {
@@ -19,7 +20,7 @@ export function createRecord(): Record {
   const events: EventBody[] = [];
   return {
     events,
-    emit: (event) => events.push(event),
+    emit: keepIn(events),
     of: <T extends EventBody["type"]>(type: T) =>
       events.filter((event): event is Extract<EventBody, { type: T }> => event.type === type),
   };

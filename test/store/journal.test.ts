@@ -7,6 +7,7 @@ import type { Json } from "../../src/base/json.ts";
 import type { EventBody, TraceEvent } from "../../src/model/event.ts";
 import { Journal, parseStored, readJournal, readTrials, type StoredTrial } from "../../src/store/journal.ts";
 import { TrialEvents } from "../support/trial-events.ts";
+import { misfitOf } from "../../src/store/misfits.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -106,7 +107,9 @@ describe("a journal read back", () => {
       ...event(1, { type: "agent.reported", model: "m" }),
       type: "agent.told",
     } as unknown as TraceEvent);
-    expect((await readJournal(folder)).events).toEqual([event(1, { type: "agent.reported", model: "m" })]);
+    const { events } = await readJournal(folder);
+    expect(events).toEqual([event(1, { type: "agent.reported", model: "m" })]);
+    expect(misfitOf(events)).toBeUndefined();
   });
 
   it("has the flags of checks of earlier versions as their evidence", async () => {
@@ -130,7 +133,9 @@ describe("a journal read back", () => {
     ];
     await write(finished(...flags));
     const evidence = (["sideEffect", "notRun", "pathMissing"] as const).map((each) => ({ evidence: each }));
-    expect((await readJournal(folder)).events).toEqual([finished({}, ...evidence, { doubt: "d" })]);
+    const { events } = await readJournal(folder);
+    expect(events).toEqual([finished({}, ...evidence, { doubt: "d" })]);
+    expect(misfitOf(events)).toBeUndefined();
   });
 
   it("is empty when nothing was written", async () => {

@@ -9,7 +9,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Plan } from "../../src/model/plan.ts";
 import type { RunResult } from "../../src/model/result.ts";
 import { readJournal } from "../../src/store/journal.ts";
-import { createRunFolder, readRun, type RunHead } from "../../src/store/run-folder.ts";
+import type { RunHead } from "../../src/model/result.ts";
+import { createRunFolder, readRun } from "../../src/store/run-folder.ts";
 import { TrialEvents, toolTestTask } from "../support/trial-events.ts";
 
 let home: string;

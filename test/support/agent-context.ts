@@ -11,6 +11,7 @@ import { createGateway } from "../../src/servers/gateway/gateway.ts";
 import { openStdioHost } from "../../src/servers/stdio/stdio-host.ts";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { builtMain } from "./cli.ts";
+import { keepIn } from "./records.ts";
 
 export interface RecordedContext extends AgentContext {
   readonly events: readonly EventBody[];
@@ -32,7 +33,7 @@ export function recordedContext(options: {
     endpoints: [],
     workspace: "",
     defer: () => undefined,
-    emit: (event) => events.push(event),
+    emit: keepIn(events),
     signal: options.signal ?? new AbortController().signal,
     callTimeoutMs: 10_000,
   };

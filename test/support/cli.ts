@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writ
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join, resolve } from "node:path";
 import type { RunResult } from "../../src/model/result.ts";
+import { expectRecords, runsBelow } from "./records.ts";
 
 /** The checkout. */
 export const root: string = resolve(import.meta.dirname, "../..");
@@ -115,9 +116,12 @@ export function startCli(args: readonly string[], { cwd, env = {}, typed }: Star
   };
 }
 
-/** Runs the built CLI to its end. */
-export function runCli(args: readonly string[], options: StartOptions): Promise<CliOutcome> {
-  return startCli(args, options).finished;
+/** Runs the built CLI to its end; a run that it records has to be as the schemas say. */
+export async function runCli(args: readonly string[], options: StartOptions): Promise<CliOutcome> {
+  const earlier = runsBelow(options.cwd);
+  const outcome = await startCli(args, options).finished;
+  await expectRecords(options.cwd, earlier);
+  return outcome;
 }
 
 /** Runs a command line in a folder of the given files, in this process. */
@@ -175,6 +179,7 @@ async function runNow(args: readonly string[], { cwd, env = {} }: CliOptions): P
       return true;
     };
   };
+  const earlier = runsBelow(cwd);
   try {
     process.chdir(cwd);
     process.env = {
@@ -186,6 +191,7 @@ async function runNow(args: readonly string[], { cwd, env = {} }: CliOptions): P
     stdout.write = write("stdout");
     stderr.write = write("stderr");
     const code = await runProgram(args);
+    await expectRecords(cwd, earlier);
     return { code, ...written };
   } finally {
     stdout.write = before.out;

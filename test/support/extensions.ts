@@ -22,6 +22,7 @@ import { noSandbox } from "../../src/sandbox/sandboxes.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { scopeOf } from "./step-context.ts";
+import { keepIn } from "./records.ts";
 
 const programs = resolve(import.meta.dirname, "../extensions/host/programs");
 
@@ -210,7 +211,7 @@ export function play(program: string, { spec, trial, env, given = {}, ...more }:
     expander: expanderOf(scopeOf({ random: { id: "abc" } })),
     env: { PATH: process.env["PATH"] ?? "", ...env },
     given,
-    emit: (event) => events.push(event),
+    emit: keepIn(events),
   });
   const none = new AbortController().signal;
   return {

@@ -8,6 +8,7 @@ import type { EventOf, TraceEvent } from "../../src/model/event.ts";
 import { executeTrial } from "../../src/run/trial.ts";
 import type { TrialServices } from "../../src/run/trial-state.ts";
 import { leafServer, trialServer } from "./sessions.ts";
+import { misfitOf } from "../../src/store/misfits.ts";
 
 /** A task from a file of its own; its folder is the folder for temporary files unless given. */
 export function portableTask(parts: Partial<PortableTask> = {}, task: Partial<Task> = {}): Task {
@@ -108,6 +109,8 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
       signal: options.signal ?? new AbortController().signal,
       emit(body) {
         const event: TraceEvent = { seq: events.length + 1, at: performance.now(), trial: trial.id, ...body };
+        const misfit = misfitOf([event]);
+        if (misfit !== undefined) throw misfit;
         events.push(event);
         onEvent?.(event);
         return event.seq;

@@ -10,6 +10,7 @@ import type { Check, EventBody } from "../../src/model/event.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepContext, StepJudge, StepReport, TrialContext } from "../../src/steps/step-runner.ts";
 import { stepOf } from "./task-file.ts";
+import { keepIn } from "./records.ts";
 
 /** A context for steps in a test, with what they emitted. */
 export interface TestContext extends StepContext {
@@ -22,7 +23,7 @@ export function stepContext(parts: Partial<StepContext> = {}): TestContext {
   return {
     phase: "verify",
     sessions: [],
-    emit: (event) => events.push(event),
+    emit: keepIn(events),
     signal: new AbortController().signal,
     scope: undefined,
     trial: plainTrial("a task"),

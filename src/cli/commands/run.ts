@@ -3,14 +3,14 @@ import type { Command } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { exact, type JsonObject } from "../../base/json.ts";
 import type { Eval, Thresholds } from "../../model/eval.ts";
+import type { RunCommand } from "../../model/result.ts";
 import type { NamedReporter } from "../../report/reporter.ts";
-import { replayRun } from "../../report/replay.ts";
 import { didNotPass } from "../../report/trial-result.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { load } from "../../formats/load.ts";
 import { prepare } from "../../run/prepare.ts";
 import { type EarlierRun, run, sourceOf } from "../../run/run.ts";
-import { defaultRunsFolder, readLastRun, type RunCommand, unprovenTasks } from "../../store/run-folder.ts";
+import { defaultRunsFolder, readLastRun, unprovenTasks } from "../../store/run-folder.ts";
 import {
   addMaxWarningsFlag,
   addReporterFlag,
@@ -189,6 +189,7 @@ function commandOf(
  */
 async function lastFailed(loaded: LoadedConfig, output = defaultRunsFolder): Promise<ReadonlySet<string>> {
   const last = await readLastRun(resolve(output), sourceOf(loaded));
+  const { replayRun } = await import("../../report/replay.ts");
   const trials = last === undefined ? [] : replayRun(last).result.trials;
   const failed = trials.filter(didNotPass);
   if (failed.length > 0) return new Set(failed.map(({ task }) => task));

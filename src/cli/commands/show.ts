@@ -11,6 +11,7 @@ import { visibleText } from "../../base/visible-text.ts";
 import { readTrace } from "../../trace/trajectory.ts";
 import { toolEvents } from "../../trace/agent-acts.ts";
 import { defaultRunsFolder, readRun, type StoredRun } from "../../store/run-folder.ts";
+import { misfitIn } from "../../store/misfits.ts";
 import { addReporterFlag, type SetExitCode } from "../flags.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { writeError, writeJson, writeOut } from "../terminal.ts";
@@ -47,6 +48,8 @@ async function execute(name: string, flags: ShowFlags): Promise<number> {
     return await show(stored, flags);
   } catch (cause) {
     if (cause instanceof McpvalsError) throw cause;
+    const misfit = await misfitIn(stored.folder);
+    if (misfit !== undefined) throw misfit;
     const reason = messageOf(cause);
     throw new McpvalsError("store/corrupt", `the run in ${stored.folder} cannot be shown: ${reason}`, {
       hint: "Its files were not written by this version of mcpvals. If they were, please report it.",

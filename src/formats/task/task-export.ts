@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { text } from "../../model/fields.ts";
-import { type JsonObject, mapValues, withoutUndefined } from "../../base/json.ts";
+import { mapValues, withoutUndefined } from "../../base/json.ts";
 import { type ServerSpec, serverModel } from "../../model/server.ts";
 import { type GraderSpec, type Task, taskModel } from "../../model/task.ts";
 
@@ -17,7 +17,7 @@ const artifact = z
   .meta({ id: "Artifact", description: "A file that the task needs: either `text` or `base64`." });
 
 /** A task as one document, for other tools: the task and its servers as the model has them, with the files that it names. */
-const taskExportSchema = z
+export const taskExportSchema = z
   .strictObject({
     schema: z.literal("mcpvals.task/2").describe("Name and version of this format."),
     task: taskModel.describe("Everything explicit, templates as they were written; paths are relative."),
@@ -33,15 +33,6 @@ export interface TaskExport {
   readonly artifacts: readonly Artifact[];
 }
 export type Artifact = Readonly<z.output<typeof artifact>>;
-
-/** The JSON Schema (2020-12) of an exported task, as published in `schemas/task-export.schema.json`. */
-export function taskExportJsonSchema(): JsonObject {
-  const { $schema, ...rest } = z.toJSONSchema(taskExportSchema, {
-    target: "draft-2020-12",
-    unrepresentable: "any",
-  });
-  return { $schema: $schema ?? "", $id: "urn:mcpvals:task-export", ...(rest as JsonObject) };
-}
 
 /** Makes one document of a task from a file of its own; `servers` are its own, as the file says them. */
 export function exportTask(

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { anyJson } from "../../model/fields.ts";
-import { type Exact, type JsonObject, withoutUndefined } from "../../base/json.ts";
+import { type Exact, withoutUndefined } from "../../base/json.ts";
 import { type AgentAct, agentActs } from "../../trace/agent-acts.ts";
 import { eventsOf } from "../../model/event.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
@@ -114,14 +114,6 @@ export const trajectoryRecordSchema = z.lazy(() =>
 );
 
 export type TrajectoryRecord = Exact<z.output<typeof trajectoryRecordSchema>>;
-
-export function trajectoryJsonSchema(): JsonObject {
-  const { $schema, ...rest } = z.toJSONSchema(trajectoryRecordSchema, {
-    target: "draft-2020-12",
-    unrepresentable: "any",
-  });
-  return { $schema: $schema ?? "", $id: "urn:mcpvals:trajectory", ...(rest as JsonObject) };
-}
 
 /** The record of a trajectory. */
 export function recordOf(trajectory: Trajectory): TrajectoryRecord {

@@ -1,7 +1,7 @@
 import { type Json, valueAt } from "../../base/json.ts";
 import type { Rule } from "../../check/check-view.ts";
 import type { RunFinding } from "../../model/finding.ts";
-import type { AgentSummary } from "../../model/plan.ts";
+import type { AgentSummary } from "../../model/agent.ts";
 import type { Phase, TraceEvent, TurnEnd } from "../../model/event.ts";
 import type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "../../model/result.ts";
 import type { Usage, Verdict } from "../../model/grade.ts";

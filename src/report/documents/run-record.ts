@@ -7,7 +7,8 @@ import { callFaults } from "../../graders/measurements/measure.ts";
 import { OutOfTime, type RuleTable } from "../../check/check-view.ts";
 import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
 import { RunReplay } from "../replay.ts";
-import type { RunResult, RunSummary, TrialResult } from "../../model/result.ts";
+import { explained } from "../../store/misfits.ts";
+import type { RunHead, RunResult, RunSummary, TrialResult } from "../../model/result.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
 import type { TraceEvent } from "../../model/event.ts";
 import {
@@ -38,7 +39,6 @@ import {
   readResultHead,
   runState,
 } from "../../store/run-files.ts";
-import type { RunHead } from "../../store/run-folder.ts";
 import type { Verdict } from "../../model/grade.ts";
 
 /** The row of a run in the list of runs. Never throws: one that cannot be read says why. */
@@ -373,8 +373,20 @@ export class RunRecord implements AsyncDisposable {
   async #trialDocument(id: string, known: InvalidArguments): Promise<TrialDocument> {
     const trial = this.#trial(id);
     const events = this.#index.events(id);
+    try {
+      return await this.#documentOf(trial, events, known);
+    } catch (error) {
+      throw explained(error, events);
+    }
+  }
+
+  async #documentOf(
+    trial: Trial,
+    events: readonly TraceEvent[],
+    known: InvalidArguments,
+  ): Promise<TrialDocument> {
     const { plan, positions } = this.#plan;
-    const position = positions.get(id) ?? 0;
+    const position = positions.get(trial.id) ?? 0;
     const isEnded = this.#state !== "running" || isFinished(events);
     const trajectory = buildTrajectory(trial, taskOf(trial, plan), events);
     const { name, kind, startedAt } = this.#row(this.#state);

@@ -1,0 +1,30 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Emit, EventBody } from "../../src/model/event.ts";
+import { misfitIn, misfitOf } from "../../src/store/misfits.ts";
+
+/** Keeps what is emitted. Throws for an event that is not as the schema of its type says. */
+export function keepIn(events: EventBody[]): Emit {
+  return (event) => {
+    const misfit = misfitOf([{ ...event, seq: events.length + 1, at: 0, trial: "t" }]);
+    if (misfit !== undefined) throw misfit;
+    return events.push(event);
+  };
+}
+
+/** The folders of the runs that are recorded below a working folder. */
+export function runsBelow(cwd: string): readonly string[] {
+  const runs = join(cwd, ".mcpvals/runs");
+  return existsSync(runs) ? readdirSync(runs).map((name) => join(runs, name)) : [];
+}
+
+/** Throws when a run besides the earlier ones is not recorded as the schemas say. */
+export async function expectRecords(cwd: string, earlier: readonly string[]): Promise<void> {
+  for (const folder of runsBelow(cwd)) {
+    // A process that was killed may not have written more.
+    const isRun = ["plan.json", "journal.jsonl"].every((name) => existsSync(join(folder, name)));
+    if (!isRun || earlier.includes(folder)) continue;
+    const misfit = await misfitIn(folder);
+    if (misfit !== undefined) throw misfit;
+  }
+}
