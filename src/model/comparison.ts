@@ -12,7 +12,7 @@ const statementSchema = z
     question: z
       .enum(questions)
       .describe("`these tasks`: would the same tasks show it again; `tasks like these`: would other tasks."),
-    metric: z.enum(["pass rate", "duration", "tokens"]),
+    metric: z.enum(["pass rate", "duration", "tokens"]).describe("What is compared."),
     verdict: verdict.describe("What is said of the second side; of duration and tokens less is better."),
     p: probability.describe("Probability of such a difference by chance, of this test alone."),
     decidingP: probability
@@ -82,8 +82,8 @@ const taskSideSchema = z
 
 const taskSchema = z
   .strictObject({
-    task: z.string(),
-    suite: z.string().exactOptional(),
+    task: z.string().describe("Name of the task."),
+    suite: z.string().describe("The suite of a tool test.").exactOptional(),
     agent: z.string().describe("Absent where tasks are compared whatever their agents.").exactOptional(),
     variant: z.string().describe("Absent where tasks are compared whatever their variants.").exactOptional(),
     changed: z.literal(true).describe("It is not the same on both sides, and not compared.").exactOptional(),
@@ -101,12 +101,18 @@ const comparedSchema = z
     statements: z.array(statementSchema).describe("Empty where no task was measured on both sides."),
     tasksCompared: count.describe("Tasks that both sides measured and that are the same."),
     tasksInAll: count.describe("Tasks that one of the sides has."),
-    rates: z.strictObject({ first: ratesSchema, second: ratesSchema }).exactOptional(),
+    rates: z
+      .strictObject({
+        first: ratesSchema.describe("Of the first side."),
+        second: ratesSchema.describe("Of the second side."),
+      })
+      .describe("Mean pass rates of both sides.")
+      .exactOptional(),
     theseTasks: differenceSchema.exactOptional(),
     tasksLikeThese: differenceSchema.exactOptional(),
     durations: ratioSchema.exactOptional(),
     tokens: ratioSchema.exactOptional(),
-    tasks: z.array(taskSchema),
+    tasks: z.array(taskSchema).describe("Every task of both sides."),
   })
   .meta({ id: "Compared", description: "One side compared with the first." });
 
@@ -128,7 +134,7 @@ export const comparisonSchema = z
       })
       .describe("What was made of `--fail-on`. Absent: it was not given.")
       .exactOptional(),
-    compared: z.array(comparedSchema),
+    compared: z.array(comparedSchema).describe("The other sides, each compared with the first."),
   })
   .meta({ id: "Comparison", description: "Runs, variants, agents or baselines compared with the first." });
 
