@@ -41,6 +41,7 @@ const shared: readonly Field[] = [
   ["required", false, { required: false }],
   ["tools", ["add", "get_*"], { tools: ["add", "get_*"] }],
   ["rateLimit", { requests: 3, per: "1s" }, { rateLimit: { requests: 3, perMs: 1000 } }],
+  ["maxConcurrent", 3, { maxConcurrent: 3 }],
   ["faults", [delay], { faults: [{ kind: "delay", method: "tools/call", probability: 1, ms: 1000 }] }],
   ["protocol", "modern", { protocol: "modern" }],
   ["captureStderr", false, { captureStderr: false }],

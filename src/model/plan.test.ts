@@ -93,6 +93,22 @@ describe("createPlan", () => {
     expect(lanes({ tasks, servers, concurrency: 2 })).toEqual([2, undefined, "suite:sums", undefined]);
   });
 
+  it("lets as many trials share a server as it says, the smallest number for one name", () => {
+    const calc = { ...program, lifetime: "per_run", maxConcurrent: 4 } as const;
+    const tasks = [flow, first].map((task) => ({ ...task, servers: ["calc"] }));
+    expect(lanes({ tasks, servers: { calc } })).toEqual([3, undefined, "suite:sums"]);
+    const limitsOf = (rest: Partial<Eval>): unknown => createPlan(spec({ tasks, ...rest })).maxConcurrent;
+    expect(limitsOf({})).toBeUndefined();
+    expect(limitsOf({ servers: { calc, files: program } })).toEqual({ calc: 4 });
+    const other = { ...program, maxConcurrent: 2 };
+    expect(limitsOf({ servers: { calc }, taskServers: { flow: { calc: other, leaves: other } } })).toEqual({
+      calc: 2,
+      leaves: 2,
+    });
+    const variants = [{ name: "v", servers: { flow: { calc: other }, "sums/first": { calc } } }];
+    expect(limitsOf({ variants })).toEqual({ calc: 2 });
+  });
+
   it("runs the trials of one agent program one after the other, unless a concurrency is given", () => {
     const agents = [
       { type: "command", name: "mine", command: "x", args: [] } as unknown as AgentSpec,

@@ -47,6 +47,10 @@ export const planModel = z
     tasks: z.array(taskModel).describe("The tasks, each with everything that its trials do."),
     trials: z.array(trialModel).describe("Every trial, in the order in which they begin."),
     concurrency: z.int().min(1).describe("Trials at once."),
+    maxConcurrent: z
+      .record(text, z.int().min(1))
+      .describe("Most trials at once that use a server, by its name. Absent: no server has a limit.")
+      .exactOptional(),
     maxWarnings: z
       .int()
       .min(0)
@@ -91,8 +95,23 @@ export function createPlan(spec: Eval, processors = 1): Plan {
     tasks: spec.tasks,
     trials,
     concurrency: spec.concurrency ?? processors,
+    ...serverLimits(spec),
     ...(spec.thresholds === undefined ? {} : { thresholds: spec.thresholds }),
   };
+}
+
+/** Where servers of different tasks or variants have the same name, the smallest limit holds for all of them: they may be one service. */
+function serverLimits({ servers, taskServers = {}, variants = [] }: Eval): Pick<Plan, "maxConcurrent"> {
+  const limits: Record<string, number> = {};
+  const tables = [
+    servers,
+    ...Object.values(taskServers),
+    ...variants.flatMap((each) => Object.values(each.servers)),
+  ];
+  for (const table of tables)
+    for (const [name, { maxConcurrent }] of Object.entries(table))
+      if (maxConcurrent !== undefined) limits[name] = Math.min(limits[name] ?? Infinity, maxConcurrent);
+  return Object.keys(limits).length === 0 ? {} : { maxConcurrent: limits };
 }
 
 /** The tasks of plans by name, kept as long as their plans, since a large run looks them up for each trial. */
@@ -151,11 +170,11 @@ function laneOf(task: Task, agent: AgentSpec | undefined, spec: Eval): string | 
   return task.suite === undefined ? undefined : `suite:${task.suite}`;
 }
 
-/** Whether other trials use a server of this task too. */
+/** Whether other trials use a server of this task too, and nothing says how many may at once. */
 function sharesServer(task: Task, spec: Eval): boolean {
   return (spec.variants ?? [undefined]).some((variant) =>
     Object.values(effectiveServers(spec, task, variant?.name)).some(
-      (server) => lifetimeOf(server) !== "per_trial",
+      (server) => lifetimeOf(server) !== "per_trial" && server.maxConcurrent === undefined,
     ),
   );
 }

@@ -233,6 +233,11 @@ const sharedServerFields = {
     rateLimit,
     "Maximum number of requests in a period, of agents, steps and checks; others wait.",
   ),
+  maxConcurrent: optional(
+    z.int().min(1),
+    "Most trials at once that use this server, in the whole run; the others wait.",
+    "no limit but `concurrency`",
+  ),
   faults: optional(
     z.array(fault),
     "Faults that are injected between agents and this server. Steps are not affected.",
@@ -449,6 +454,7 @@ const sharedModel = {
   required: z.boolean().exactOptional(),
   tools: z.array(text).describe("Absent: all.").exactOptional(),
   rateLimit: z.strictObject({ requests: z.int(), perMs: milliseconds }).exactOptional(),
+  maxConcurrent: z.int().min(1).describe("Most trials at once that use it.").exactOptional(),
   faults: z.array(faultModel).exactOptional(),
   protocol: z.enum(["legacy", "modern"]).exactOptional(),
   captureStderr: z.boolean().exactOptional(),
@@ -572,6 +578,7 @@ export function buildServer(name: string, server: ParsedServer, options: BuildSe
     required: server.required,
     tools: server.tools,
     rateLimit: server.rateLimit,
+    maxConcurrent: server.maxConcurrent,
     faults: server.faults,
     protocol: server.protocol,
     captureStderr: server.captureStderr,

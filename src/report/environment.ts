@@ -75,12 +75,13 @@ function describeTarget(server: ServerSpec): JsonObject {
 
 /** The lifetime, and what is configured besides. */
 function describeUse(server: ServerSpec): JsonObject {
-  const { required, tools, rateLimit, faults, protocol } = server;
+  const { required, tools, rateLimit, maxConcurrent, faults, protocol } = server;
   return withoutUndefined({
     lifetime: lifetimeOf(server),
     required,
     tools,
     rateLimit: rateLimit && { ...rateLimit },
+    maxConcurrent,
     faults: faults?.map((fault) => ({ ...fault })),
     protocol,
   });

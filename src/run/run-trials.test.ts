@@ -21,7 +21,12 @@ class Stage {
   readonly working = new Map<string, { readonly trial: Trial; readonly end: (error?: Error) => void }>();
   readonly done: Promise<void>;
 
-  constructor(lanes: Lanes, concurrency: number, isStopped: () => boolean = () => false) {
+  constructor(
+    lanes: Lanes,
+    concurrency: number,
+    isStopped: () => boolean = () => false,
+    limits?: Parameters<typeof schedule>[1]["limits"],
+  ) {
     const run = async (trial: Trial): Promise<void> => {
       this.started.push(trial.id);
       const ended = Promise.withResolvers<void>();
@@ -29,7 +34,7 @@ class Stage {
       this.working.set(trial.id, { trial, end });
       await ended.promise.finally(() => this.working.delete(trial.id));
     };
-    this.done = schedule(trialsOf(lanes), { concurrency, run, isStopped });
+    this.done = schedule(trialsOf(lanes), { concurrency, run, isStopped, ...(limits && { limits }) });
   }
 
   /** Ends a trial, if one is named, and lets everything happen that waits for nothing but its turn. */
@@ -125,6 +130,77 @@ describe("schedule", () => {
           const started = stage.started.filter((id) => inLane.includes(id));
           expect(started).toEqual(inLane.slice(0, started.length));
         }
+      }),
+      { numRuns: 150 },
+    );
+  });
+});
+
+describe("a server with a limit", () => {
+  /** Trials without a lane, unless one is given, that use these servers. */
+  function stageOf(
+    servers: readonly string[],
+    most: Readonly<Record<string, number>>,
+    { concurrency = 9, lanes = servers.map(() => undefined) }: { concurrency?: number; lanes?: Lanes } = {},
+  ): Stage {
+    const serversOf = ({ id }: Trial): string[] => [...(servers[Number(id.slice(1)) - 1] ?? "")];
+    return new Stage(lanes, concurrency, () => false, { most, serversOf });
+  }
+
+  it("is used by so many trials at once, while others go on", async () => {
+    const stage = stageOf(["a", "a", "a", "", "b", "a"], { a: 2, b: 1 });
+    expect(await stage.end()).toEqual(["t1", "t2", "t4", "t5"]);
+    expect(await stage.end("t4")).toHaveLength(4);
+    expect(await stage.end("t2")).toEqual(["t1", "t2", "t4", "t5", "t3"]);
+    for (const id of ["t1", "t3", "t5", "t6"]) await stage.end(id);
+    await stage.done;
+  });
+
+  it("is kept for the trial that waits longest, also where that needs another server too", async () => {
+    const stage = stageOf(["a", "b", "ab", "a", "b", "a"], { a: 1, b: 1 });
+    await stage.end();
+    expect(await stage.end("t1")).toEqual(["t1", "t2"]);
+    expect(await stage.end("t2")).toEqual(["t1", "t2", "t3"]);
+    expect(await stage.end("t3")).toEqual(["t1", "t2", "t3", "t4", "t5"]);
+    for (const id of ["t4", "t5", "t6"]) await stage.end(id);
+    await stage.done;
+  });
+
+  it("holds back the whole lane of a trial, whose order stays", async () => {
+    const stage = stageOf(["a", "a", "b", "a"], { a: 1 }, { lanes: [undefined, "x", "x", undefined] });
+    expect(await stage.end()).toEqual(["t1"]);
+    expect(await stage.end("t1")).toEqual(["t1", "t2"]);
+    expect(await stage.end("t2")).toEqual(["t1", "t2", "t3", "t4"]);
+    for (const id of ["t3", "t4"]) await stage.end(id);
+    await stage.done;
+  });
+
+  it("never has more, and every trial runs, whatever the servers, the limits and the order of endings", async () => {
+    const cases = fc.record({
+      trials: fc.array(
+        fc.record({
+          servers: fc.constantFrom("", "a", "b", "c", "ab", "bc", "abc"),
+          lane: fc.constantFrom("x", "y", undefined, undefined),
+        }),
+        { maxLength: 12 },
+      ),
+      most: fc.record({ a: fc.integer({ min: 1, max: 3 }), b: fc.integer({ min: 1, max: 3 }) }),
+      concurrency: fc.integer({ min: 1, max: 6 }),
+      endings: fc.infiniteStream(fc.nat(5)),
+    });
+    await fc.assert(
+      fc.asyncProperty(cases, async ({ trials, most, concurrency, endings }) => {
+        const servers = trials.map((each) => each.servers.replaceAll("c", ""));
+        const stage = stageOf(servers, most, { concurrency, lanes: trials.map(({ lane }) => lane) });
+        for (await stage.end(); stage.working.size > 0; await stage.end()) {
+          const working = [...stage.working.values()];
+          const used = working.flatMap(({ trial: { id } }) => [...(servers[Number(id.slice(1)) - 1] ?? "")]);
+          for (const [name, limit] of Object.entries(most))
+            expect(used.filter((each) => each === name).length).toBeLessThanOrEqual(limit);
+          working[(endings.next().value ?? 0) % working.length]?.end();
+        }
+        await stage.done;
+        expect(stage.started).toHaveLength(trials.length);
       }),
       { numRuns: 150 },
     );

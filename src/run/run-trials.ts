@@ -56,8 +56,16 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
     await context.onTrialEnd(result);
   }
   const waiting = results.size === 0 ? plan.trials : plan.trials.filter(({ id }) => !results.has(id));
+  const { maxConcurrent } = plan;
   await schedule(waiting, {
     concurrency: plan.concurrency,
+    ...(maxConcurrent && {
+      limits: {
+        most: maxConcurrent,
+        serversOf: (trial) =>
+          taskOf(trial, plan).servers.filter((name) => Object.hasOwn(maxConcurrent, name)),
+      },
+    }),
     isStopped: () => bailed || context.signal.aborted,
     run: async (trial) => {
       const task = taskOf(trial, plan);
@@ -172,12 +180,21 @@ function shareEqual<T>(): (value: T) => T {
 
 export interface ScheduleOptions {
   readonly concurrency: number;
+  /** How many trials may use a server at once. Absent: no server has a limit. */
+  readonly limits?: ServerLimits;
   readonly run: (trial: Trial, index: number) => Promise<void>;
   /** Called before each trial; once true, no further trial starts. */
   readonly isStopped: () => boolean;
 }
 
-/** Trials with the same `lane`, in order: they run one after the other. Those without one may run at the same time. */
+interface ServerLimits {
+  /** By the names of servers. */
+  readonly most: Readonly<Record<string, number>>;
+  /** The servers with a limit that a trial uses. */
+  readonly serversOf: (trial: Trial) => readonly string[];
+}
+
+/** Trials with the same `lane`, in order: they run one after the other. Those without one may run at the same time if they use the same servers. */
 interface Group {
   readonly isSequential: boolean;
   /** Indexes of trials. */
@@ -186,40 +203,58 @@ interface Group {
   isBusy: boolean;
 }
 
+/** A trial that may start. */
+interface Next {
+  readonly group: Group;
+  readonly trial: Trial;
+  readonly index: number;
+  /** Those with a limit. */
+  readonly servers: readonly string[];
+}
+
 /**
- * Runs trials in order, at most `concurrency` at once, never two of one sequential group (`lane`), and waits until all that
- * started have ended. When `run` throws, no further trial starts, and the error is thrown once all that started have ended.
+ * Runs trials in order, at most `concurrency` at once, never two of one sequential group (`lane`) and never more than a server may have,
+ * and waits until all that started have ended. A trial that waits for servers goes before later ones that use one of them. When `run`
+ * throws, no further trial starts, and the error is thrown once all that started have ended.
  */
 export async function schedule(
   trials: readonly Trial[],
-  { concurrency, run, isStopped }: ScheduleOptions,
+  { concurrency, limits, run, isStopped }: ScheduleOptions,
 ): Promise<void> {
-  const lanes = new Map<string | undefined, number[]>();
-  for (const [index, { lane }] of trials.entries()) {
-    const waiting = lanes.get(lane);
-    if (waiting === undefined) lanes.set(lane, [index]);
+  const lanes = new Map<string, number[]>();
+  for (const [index, trial] of trials.entries()) {
+    const { lane } = trial;
+    const key = lane === undefined ? `servers ${limits?.serversOf(trial).join("\n")}` : `lane ${lane}`;
+    const waiting = lanes.get(key);
+    if (waiting === undefined) lanes.set(key, [index]);
     else waiting.push(index);
   }
-  const groups = [...lanes].map(([lane, waiting]): Group => ({
-    isSequential: lane !== undefined,
+  const groups = [...lanes.values()].map((waiting): Group => ({
+    isSequential: trials[waiting[0] ?? -1]?.lane !== undefined,
     waiting,
     next: 0,
     isBusy: false,
   }));
+  /** How many trials use each server with a limit. */
+  const users = new Map<string, number>();
+  const use = (servers: readonly string[], change: 1 | -1): void => {
+    for (const name of servers) users.set(name, (users.get(name) ?? 0) + change);
+  };
+  const isFree = (name: string): boolean => (users.get(name) ?? 0) < (limits?.most[name] ?? Infinity);
   let left = trials.length;
   let released = Promise.withResolvers<void>();
   let isBroken = false;
   const work = async (): Promise<void> => {
     while (left > 0 && !isBroken && !isStopped()) {
-      const group = earliest(groups);
-      const index = group?.waiting[group.next] ?? -1;
-      const trial = trials[index];
-      if (group === undefined || trial === undefined) {
+      const found = earliest(groups, trials, { limits, isFree });
+      if (found === undefined) {
         await released.promise;
         continue;
       }
+      const { group, trial, index, servers } = found;
       group.next += 1;
       group.isBusy = group.isSequential;
+      use(servers, 1);
       left -= 1;
       try {
         await run(trial, index);
@@ -228,6 +263,7 @@ export async function schedule(
         throw error;
       } finally {
         group.isBusy = false;
+        use(servers, -1);
         released.resolve();
         released = Promise.withResolvers();
       }
@@ -242,15 +278,33 @@ export async function schedule(
   if (failure?.status === "rejected") throw failure.reason;
 }
 
-/** The group with the earliest trial that may start. */
-function earliest(groups: readonly Group[]): Group | undefined {
-  let best: Group | undefined;
-  let bestIndex = Infinity;
-  for (const group of groups) {
-    const index = group.isBusy ? undefined : group.waiting[group.next];
-    if (index === undefined || index >= bestIndex) continue;
-    best = group;
-    bestIndex = index;
+/** The group with the earliest trial that may start, and what that trial uses. */
+function earliest(
+  groups: readonly Group[],
+  trials: readonly Trial[],
+  {
+    limits,
+    isFree,
+  }: { readonly limits: ServerLimits | undefined; readonly isFree: (name: string) => boolean },
+): Next | undefined {
+  const passed = new Set<Group>();
+  /** Servers that earlier trials wait for: later ones must not take them away for ever. */
+  const awaited = new Set<string>();
+  for (;;) {
+    let best: Group | undefined;
+    let bestIndex = Infinity;
+    for (const group of groups) {
+      const index = group.isBusy || passed.has(group) ? undefined : group.waiting[group.next];
+      if (index === undefined || index >= bestIndex) continue;
+      best = group;
+      bestIndex = index;
+    }
+    const trial = trials[bestIndex];
+    if (best === undefined || trial === undefined) return undefined;
+    const servers = limits?.serversOf(trial) ?? [];
+    if (servers.every((name) => isFree(name) && !awaited.has(name)))
+      return { group: best, trial, index: bestIndex, servers };
+    passed.add(best);
+    for (const name of servers) awaited.add(name);
   }
-  return best;
 }

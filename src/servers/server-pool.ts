@@ -258,9 +258,9 @@ function groupOf({ task, agent, variant }: Trial): string {
   return JSON.stringify([task, agent, variant ?? null]);
 }
 
-/** The same for specs that one host can serve: filters are each trial's own. */
+/** The same for specs that one host can serve: filters are each trial's own, and how many trials run at once is the run's matter. */
 function hostKeyOf({ name, spec }: NamedServer): string {
-  const { tools: _tools, faults: _faults, required: _required, ...host } = spec;
+  const { tools: _tools, faults: _faults, required: _required, maxConcurrent: _most, ...host } = spec;
   return JSON.stringify([name, host]);
 }
 

@@ -1,7 +1,11 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
 import type { Config } from "../../src/formats/config/config-schema.ts";
 import { evaluate } from "../../src/evaluate.ts";
+import { readJournal } from "../../src/store/journal.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { livingProcesses } from "../process/support.ts";
@@ -61,4 +65,31 @@ it.runIf(linux)("24 trials at once with three servers each leave no process, por
   expect(await verdicts(24)).toEqual(Array.from({ length: 24 }, () => "pass"));
   expect(await livingProcesses()).toEqual([]);
   await nothingIsLeft();
+});
+
+it("never more trials than a server's maxConcurrent use it at once, of agents, tool tests and several suites", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "mcpvals-limit-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const suite = (name: string): NonNullable<Config["toolHealthSuites"]>[number] => ({
+    name,
+    parallel: true,
+    tests: Array.from({ length: 4 }, (_, index) => ({ name: "count", description: `${index}`, args: {} })),
+  });
+  const config: Config = {
+    server: { ...counter, maxConcurrent: 2 },
+    agent: { type: "scripted", plan: { w: [{ call: "count", args: {} }, { say: "Done" }] } },
+    toolHealthSuites: [suite("one"), suite("two")],
+    workflows: [{ name: "w", steps: [{ user: "count", expectedState: "Done" }] }],
+  };
+  const { trials, folder: run = "" } = await evaluate(config, { output: folder, trials: 2, concurrency: 8 });
+  expect(trials.map(({ verdict, error }) => error?.message ?? verdict)).toEqual(trials.map(() => "pass"));
+  const { events } = await readJournal(run);
+  const users = new Set<string>();
+  let most = 0;
+  for (const event of events) {
+    if (event.type === "server.started") users.add(event.trial);
+    if (event.type === "server.stopped") users.delete(event.trial);
+    most = Math.max(most, users.size);
+  }
+  expect(most).toBe(2);
 });

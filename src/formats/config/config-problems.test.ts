@@ -130,13 +130,13 @@ describe("unknown keys", () => {
         code: "config/unknown-key",
         at: "key server.arg",
         message: 'unknown key "arg" in server',
-        hint: 'Did you mean "args"? Known keys: transport, command, args, env, cwd, inheritEnv, sandbox, network, read, write, memory, processes, image, startupTimeout, maxMessageBytes, lifetime, required, tools, rateLimit, faults and 2 more.',
+        hint: 'Did you mean "args"? Known keys: transport, command, args, env, cwd, inheritEnv, sandbox, network, read, write, memory, processes, image, startupTimeout, maxMessageBytes, lifetime, required, tools, rateLimit, maxConcurrent and 3 more.',
       },
       {
         code: "config/unknown-key",
         at: "key server.foo",
         message: 'unknown key "foo" in server',
-        hint: "Known keys: transport, command, args, env, cwd, inheritEnv, sandbox, network, read, write, memory, processes, image, startupTimeout, maxMessageBytes, lifetime, required, tools, rateLimit, faults and 2 more.",
+        hint: "Known keys: transport, command, args, env, cwd, inheritEnv, sandbox, network, read, write, memory, processes, image, startupTimeout, maxMessageBytes, lifetime, required, tools, rateLimit, maxConcurrent and 3 more.",
       },
       {
         code: "config/unknown-key",

@@ -38,6 +38,7 @@ const aliases: ReadonlyMap<string, string> = new Map([
   ["startup_timeout_ms", "startupTimeout"],
   ["capture_stderr", "captureStderr"],
   ["rate_limit", "rateLimit"],
+  ["max_concurrent", "maxConcurrent"],
   ["inherit_env", "inheritEnv"],
   ["max_message_bytes", "maxMessageBytes"],
 ]);
