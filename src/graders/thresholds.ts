@@ -1,7 +1,7 @@
 import { suggestion } from "../base/did-you-mean.ts";
 import type { Task } from "../model/task.ts";
 import { builtInNames } from "./kinds.ts";
-import { metricOf, metrics, runMeasures } from "./measurements/metrics.ts";
+import { lowerBound, metricOf, metrics, runMeasures } from "./measurements/metrics.ts";
 
 /** The names of the graders of a task, including those that files declare. */
 function graderNames(task: Task): readonly string[] {
@@ -31,6 +31,12 @@ export function thresholdProblem(
       kind: "unknown",
       message: `no task has a grader ${JSON.stringify(name)}, so that nothing can be compared with its threshold`,
       hint: suggestion(name, known, "thresholds"),
+    };
+  if (name === lowerBound && threshold >= 1)
+    return {
+      kind: "too high",
+      message: `thresholds.${name} must be below 1`,
+      hint: "No number of trials shows that all would pass. For a run of which every trial has to pass write passRate: 1.",
     };
   if (threshold <= 1 || (!graders.includes(name) && metricOf(name)?.isShare !== true)) return undefined;
   return {

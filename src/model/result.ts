@@ -369,7 +369,7 @@ const gateSchema = z
     name: z
       .string()
       .describe(
-        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed; `lowerBound`, the lower end of the 95 % interval of the pass rate on these tasks; `answerRate`, the share that passed without `byToolResult`; `toolCoverage`, `parameterCoverage`, `resourceCoverage` or `promptCoverage`, the share of what servers list that trials used; else the mean score of the grader of this name, or the mean of the measurement.",
+        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed, as the mean of the tasks; `lowerBound`, the lower end of the 95 % interval of the pass rate on these tasks, which every variant has to reach; `answerRate`, the share that passed without `byToolResult`; `toolCoverage`, `parameterCoverage`, `resourceCoverage` or `promptCoverage`, the share of what servers list that trials used; else the mean score of the grader of this name, or the mean of the measurement.",
       ),
     verdict: z
       .enum(["pass", "fail", "incomplete"])
@@ -377,6 +377,14 @@ const gateSchema = z
         "`incomplete`: nothing was measured, or trials that were not, or more of them, could change it.",
       ),
     value: z.number().min(0).nullable().describe("What was measured; null if nothing was."),
+    high: share.describe("Of `lowerBound`, the upper end of the interval.").exactOptional(),
+    variant: z.string().describe("Of `lowerBound`, the variant that decides.").exactOptional(),
+    moreTrials: count
+      .nullable()
+      .describe(
+        "Of an undecided `lowerBound`, about how many more trials of each task would decide it at this rate; null: no number would. Absent where trials have no verdict.",
+      )
+      .exactOptional(),
     threshold: z.number().min(0).describe("Lowest value that passes; with `atMost` the highest."),
     atMost: z.literal(true).describe("Less is better.").exactOptional(),
     trials: count.describe("Number of trials that were measured."),

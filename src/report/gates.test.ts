@@ -219,6 +219,38 @@ it.each<readonly [string, readonly TrialResult[], number, Gate["verdict"], numbe
   else expect(gate?.value).toBeCloseTo(value, 5);
 });
 
+it.each<readonly [string, number, number, number | null]>([
+  // By Wilson, 90 % of 62 is 0.8 at the lower end, 70 % of 62 is below 0.8 at the upper end (computed independently).
+  ["a rate above needs more for its lower end", 18, 0.8, 42],
+  ["a rate below needs more for its upper end", 14, 0.8, 42],
+  ["at the threshold none would do", 16, 0.8, null],
+])("an undecided lower bound says how many more trials would decide it: %s", (_, passed, threshold, more) => {
+  const [gate] = gatesOf(attempts(passed, 20), { lowerBound: threshold });
+  expect(gate).toMatchObject({ verdict: "incomplete", high: expect.any(Number) as number });
+  if (more === null) expect(gate?.moreTrials).toBeNull();
+  else expect(gate?.moreTrials).toBe(more);
+});
+
+it("every variant has to reach the lower bound", () => {
+  const of = (variant: string, passed: number): TrialResult[] =>
+    attempts(passed, 20).map((each) => ({ ...each, variant }));
+  const gateOf = (...trials: readonly TrialResult[][]): Gate | undefined =>
+    gatesOf(trials.flat(), { lowerBound: 0.8 })[0];
+  expect(gateOf(of("old", 20), of("new", 20))).toMatchObject({ verdict: "pass", trials: 40 });
+  expect(gateOf(of("old", 20), of("new", 15))).toMatchObject({ verdict: "incomplete", variant: "new" });
+  expect(gateOf(of("old", 2), of("new", 15))).toMatchObject({ verdict: "fail", variant: "old" });
+});
+
+it("each task counts the same in a pass rate, however often it was tried", () => {
+  const of = (task: string, passed: number, scored: number): TrialResult[] =>
+    attempts(passed, scored).map((each) => ({ ...each, task }));
+  const trials = [...of("a", 9, 9), ...of("b", 0, 1)];
+  expect(gatesOf(trials, { passRate: 0.6 })).toMatchObject([{ verdict: "fail", value: 0.5, trials: 10 }]);
+  const [first = trials[0]] = trials;
+  const byResult = first === undefined ? [] : [{ ...first, byToolResult: true as const }, ...trials.slice(1)];
+  expect(gatesOf(byResult, { answerRate: 0.4 })[0]?.value).toBeCloseTo(4 / 9, 9);
+});
+
 it("the lower bound decides about failed trials", () => {
   const trials = [...attempts(59, 60)];
   expect(runVerdict(trials, { interrupted: false, thresholds: { lowerBound: 0.9 } })).toBe("pass");

@@ -35,7 +35,7 @@ export function taskRates(trials: readonly TrialResult[]): readonly TaskRate[] {
 }
 
 /** The key of a task, whatever the agent and variant. */
-function taskOf({ task, suite }: Pick<TaskRate, "task" | "suite">): string {
+export function taskOf({ task, suite }: Pick<TaskRate, "task" | "suite">): string {
   return JSON.stringify([task, suite]);
 }
 

@@ -504,13 +504,28 @@ export function gateText(gate: Gate): string {
   const needed = `${wantedText(gate)} ${atMost === true ? "allowed" : "needed"}`;
   if (value === null) return `${what} was not measured, ${needed}`;
   const measured = `${what} ${formatMeasure(gate)}`;
-  const about = countOf(trials, "trial");
-  if (verdict === "fail")
+  const about = `${countOf(trials, "trial")}${intervalOf(gate)}`;
+  if (verdict === "fail") {
+    if (name === lowerBound) return `${measured}: the whole interval is below ${threshold} (${about})`;
     return `${measured} is ${atMost === true ? "above" : "below"} ${threshold} (${about})`;
+  }
   if (verdict === "pass") return `${measured}, ${needed} (${about})`;
-  const why =
-    name === lowerBound ? "more trials would decide it" : "trials that were not measured could change it";
-  return `${measured} of ${about}, ${needed}: ${why}`;
+  return `${measured} of ${about}, ${needed}: ${undecidedText(gate)}`;
+}
+
+/** Of the lower bound both ends of its interval, and the variant that decides: `, 95 % interval 0.72 to 0.93 of new`. */
+function intervalOf({ value, high, variant }: Gate): string {
+  if (value === null || high === undefined) return "";
+  const of = variant === undefined ? "" : ` of ${visibleText(variant)}`;
+  return `, 95 % interval ${formatScore(value)} to ${high === 1 ? "1" : formatScore(high)}${of}`;
+}
+
+/** What would decide a gate that is undecided. */
+function undecidedText({ moreTrials }: Gate): string {
+  if (moreTrials === undefined) return "trials that were not measured could change it";
+  return moreTrials === null
+    ? "no number of trials would decide it, since the rate is at the threshold"
+    : `at this rate about ${countOf(moreTrials, "more trial")} of each task would decide it`;
 }
 
 /** Says of a run that it only graded the record of another one; empty otherwise. */

@@ -1,6 +1,6 @@
 import { alikeFindings } from "../model/alike-findings.ts";
-import { ratesOf, taskRates } from "./rates.ts";
-import { type Proportion, theseTasks } from "../statistics/rates.ts";
+import { checkedNothing, ratesOf, taskOf, taskRates, wasNotRun } from "./rates.ts";
+import { countTasksAlike, filled, meanRate, sumOf, theseTasks, trialsToDecide } from "../statistics/rates.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
 import { type Task, testedTool } from "../model/task.ts";
@@ -8,6 +8,7 @@ import type { Thresholds } from "../model/eval.ts";
 import { judgesOf } from "../graders/judge/calibration.ts";
 import { measure } from "../graders/measurements/measure.ts";
 import {
+  answerRate,
   coveredKind,
   lowerBound,
   type Metric,
@@ -33,10 +34,10 @@ import type {
   RunResult,
   RunSummary,
   RunVerdict,
+  TaskRate,
   ToolDigest,
   TrialResult,
 } from "../model/result.ts";
-import { checkedNothing, wasNotRun } from "./rates.ts";
 import type { SerializedError } from "../base/serialized-error.ts";
 import type { Grade, Usage, Verdict } from "../model/grade.ts";
 
@@ -410,6 +411,7 @@ export function gatesOf(
   return Object.entries(thresholds).map(([name, threshold]) => {
     const kind = coveredKind(name);
     if (name === lowerBound) return boundGate(trials, threshold);
+    if (name === "passRate" || name === answerRate) return rateGate(trials, name, threshold);
     return kind === undefined
       ? gateOf(trials, name, threshold)
       : { name, threshold, ...coverageOf(kind, threshold, trials, covering) };
@@ -434,30 +436,63 @@ function coverageOf(
   return { verdict: isCut ? "incomplete" : "fail", value, trials: judged };
 }
 
+/** As in a run that asks for the answer: what passed by a tool's result only has failed. */
+function byAnswer(trial: TrialResult): TrialResult {
+  return trial.byToolResult === true ? { ...trial, verdict: "fail" } : trial;
+}
+
+function alike(counts: readonly TaskRate[]): readonly TaskRate[] {
+  return countTasksAlike(counts, taskOf);
+}
+
+function meanOfTasks(counts: readonly TaskRate[]): number {
+  return meanRate(alike(counts)) ?? 0;
+}
+
+/** The share that passed: the mean over the tasks, of which each counts the same. A trial without a verdict could have had either. */
+function rateGate(trials: readonly TrialResult[], name: string, threshold: number): Gate {
+  const tasks = taskRates(name === answerRate ? trials.map(byAnswer) : trials);
+  const common = { name, threshold, trials: sumOf(tasks.map(({ scored }) => scored)) };
+  if (common.trials === 0) return { ...common, verdict: "incomplete", value: null };
+  const [lowest, highest] = ([0, 1] as const).map((outcome) =>
+    rounded(meanOfTasks(tasks.map((task) => filled(task, outcome)))),
+  );
+  const verdict = (lowest ?? 0) >= threshold ? "pass" : (highest ?? 1) < threshold ? "fail" : "incomplete";
+  return { ...common, verdict, value: rounded(meanOfTasks(tasks)) };
+}
+
 /**
- * The lower bound of the pass rate on these tasks: the gate passes when it is at least the threshold, fails when the upper bound is below, and is
- * undecided in between. A trial without a verdict could have had either.
+ * The lower bound of the pass rate on these tasks, which every variant has to reach: the gate passes when it is at least the threshold, fails when the
+ * upper bound is below, and is undecided in between. Its numbers are those of the variant that decides.
  */
 function boundGate(trials: readonly TrialResult[], threshold: number): Gate {
   const tasks = taskRates(trials);
-  const rate = theseTasks(tasks);
-  const measured = tasks.reduce((sum, { scored }) => sum + scored, 0);
-  const common = { name: lowerBound, threshold, trials: measured };
+  const [decides] = [...Map.groupBy(tasks, ({ variant }) => variant)]
+    .map(([variant, group]) => boundOf(variant, group, threshold))
+    .toSorted((a, b) => rankOf(a) - rankOf(b) || (a.value ?? 0) - (b.value ?? 0));
+  const none = { name: lowerBound, threshold, trials: 0, verdict: "incomplete", value: null } as const;
+  return decides === undefined ? none : { ...decides, trials: sumOf(tasks.map(({ scored }) => scored)) };
+}
+
+/** What decides about several variants comes first. */
+function rankOf({ verdict, value }: Gate): number {
+  return value === null ? 1 : ["fail", "incomplete", "pass"].indexOf(verdict);
+}
+
+function boundOf(variant: string | undefined, tasks: readonly TaskRate[], threshold: number): Gate {
+  const rate = theseTasks(alike(tasks));
+  const common = { name: lowerBound, threshold, trials: 0, ...(variant === undefined ? {} : { variant }) };
   if (rate === undefined) return { ...common, verdict: "incomplete", value: null };
-  const open = Map.groupBy(
-    trials.filter((trial) => couldHaveMeasured(trial, "")),
-    ({ task, agent, variant }) => JSON.stringify([task, agent, variant]),
+  const [ifFailed, ifPassed] = ([0, 1] as const).map((outcome) =>
+    theseTasks(alike(tasks.map((task) => filled(task, outcome)))),
   );
-  const ifOpen = (passed: 0 | 1): Proportion | undefined =>
-    theseTasks(
-      tasks.map((task) => {
-        const missing = open.get(JSON.stringify([task.task, task.agent, task.variant]))?.length ?? 0;
-        return { passed: task.passed + passed * missing, scored: task.scored + missing };
-      }),
-    );
-  const [lowest, highest] = [ifOpen(0)?.low ?? 0, ifOpen(1)?.high ?? 1];
-  const verdict = lowest >= threshold ? "pass" : highest < threshold ? "fail" : "incomplete";
-  return { ...common, verdict, value: rounded(rate.low) };
+  const verdict =
+    (ifFailed?.low ?? 0) >= threshold ? "pass" : (ifPassed?.high ?? 1) < threshold ? "fail" : "incomplete";
+  const isMeasured = tasks.every(({ unscored }) => unscored === 0);
+  const measured = { ...common, verdict, value: rounded(rate.low), high: rounded(rate.high) } as const;
+  return verdict === "incomplete" && isMeasured
+    ? { ...measured, moreTrials: trialsToDecide(alike(tasks), threshold) ?? null }
+    : measured;
 }
 
 /** A trial that should have been measured and was not could have had any value, from 0 to 1 where it is a score or a share. */
@@ -500,16 +535,13 @@ function rounded(value: number): number {
   return Math.round(value * 1e9) / 1e9;
 }
 
-/** What a trial contributes: its `score`, whether it passed, a measurement, or the score of a grader; undefined: nothing. */
+/** What a trial contributes: its `score`, a measurement, or the score of a grader; undefined: nothing. */
 function measureOf(
-  { verdict, score, grades, measurements, byToolResult }: TrialResult,
+  { verdict, score, grades, measurements }: TrialResult,
   name: string,
   metric: Metric | undefined,
 ): number | undefined {
   const isJudged = verdict === "pass" || verdict === "fail";
-  if (name === "passRate") return isJudged ? Number(verdict === "pass") : undefined;
-  if (name === "answerRate")
-    return isJudged ? Number(verdict === "pass" && byToolResult !== true) : undefined;
   if (name === "score") return isJudged ? (score ?? undefined) : undefined;
   if (metric !== undefined)
     return isJudged && measurements !== undefined ? metric.value(measurements) : undefined;

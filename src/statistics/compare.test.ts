@@ -9,7 +9,7 @@ import {
   type TaskPair,
   verdictOf,
 } from "./compare.ts";
-import { betaSample, binomial, randomFrom } from "../../test/support/simulate.ts";
+import { betaSample, binomial, randomFrom } from "./random.ts";
 
 // Fisher (1935), The Design of Experiments, 17 and 21: Darwin's maize, in eighths of an inch.
 const darwin = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48];

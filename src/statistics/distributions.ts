@@ -89,7 +89,7 @@ export function studentQuantile(p: number, degrees: number): number {
 }
 
 /** Where an increasing function has a value, by halving the interval until it cannot be halved. */
-function solve(f: (x: number) => number, value: number, low: number, high: number): number {
+export function solve(f: (x: number) => number, value: number, low: number, high: number): number {
   let [from, to] = [low, high];
   for (;;) {
     const middle = (from + to) / 2;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { betaSample, binomial, randomFrom } from "../../test/support/simulate.ts";
+import { betaSample, binomial, randomFrom } from "./random.ts";
 import {
   boundsOf,
   countTasksAlike,

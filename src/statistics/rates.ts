@@ -75,6 +75,32 @@ export function theseTasks(tasks: readonly TaskCount[]): Proportion | undefined 
 /** Trials with the mean rate that are added to each task for its variance. */
 const addedTrials = 2;
 
+/** Most trials of a task that are thought of. */
+const maxTrials = 1_000_000;
+
+/**
+ * About how many more trials of each task would bring an end of the interval for these tasks to the other side of a threshold, if the tasks went on
+ * passing as often as they did: the lower end for a rate above it, the upper end for one below. Undefined where no number would.
+ */
+export function trialsToDecide(tasks: readonly TaskCount[], threshold: number): number | undefined {
+  const scored = scoredOf(tasks);
+  const most = scored.reduce((max, task) => Math.max(max, task.scored), 0);
+  const isDecided = (factor: number): boolean => {
+    const rate = theseTasks(
+      scored.map((task) => ({ ...task, passed: task.passed * factor, scored: task.scored * factor })),
+    );
+    return rate !== undefined && (rate.low >= threshold || rate.high < threshold);
+  };
+  if (most === 0 || !isDecided(maxTrials / most)) return undefined;
+  let [undecided, decided] = [0, maxTrials];
+  while (decided - undecided > 1) {
+    const trials = Math.floor((undecided + decided) / 2);
+    if (isDecided((most + trials) / most)) decided = trials;
+    else undecided = trials;
+  }
+  return decided;
+}
+
 /** The variance of the mean rate when the same tasks are run again. */
 function withinVariance(scored: readonly TaskCount[]): number {
   const passed = sumOf(scored.map((task) => task.passed));
@@ -168,8 +194,9 @@ export function boundsOf(
 }
 
 /** The trials of a task if every one without a verdict had failed (0) or passed (1). */
-export function filled({ passed, scored, unscored, ...rest }: UnscoredCount, outcome: 0 | 1): TaskCount {
-  return { ...rest, passed: passed + outcome * unscored, scored: scored + unscored };
+export function filled<T extends UnscoredCount>(count: T, outcome: 0 | 1): T {
+  const { passed, scored, unscored } = count;
+  return { ...count, passed: passed + outcome * unscored, scored: scored + unscored, unscored: 0 };
 }
 
 function scoredOf<T extends TaskCount>(tasks: readonly T[]): readonly T[] {

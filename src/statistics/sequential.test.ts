@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { binomial, randomFrom } from "../../test/support/simulate.ts";
+import { binomial, randomFrom } from "./random.ts";
 import { ConfidenceSequence } from "./sequential.ts";
 
 /** Looks after every round until a mean difference from 0 is shown; the number of rounds, undefined: never. */

@@ -101,8 +101,10 @@ class PageRunner {
     // A later line runs it.
     python: (block) => Promise.resolve(chmodSync(join(this.#cwd, this.#write(block, "program.py")), 0o755)),
     sh: (block) => this.#runLines(block),
-    text: () => Promise.resolve(),
+    text: (block) => this.#checkOutput(block),
   };
+  /** What the last command line wrote to stdout. */
+  #output = "";
 
   constructor(page: string, cwd: string) {
     this.#page = page;
@@ -196,7 +198,23 @@ class PageRunner {
         ? await runShell(line.replaceAll(viaNpx, viaPath), { cwd, env })
         : await runHere(args, { cwd, env });
     const { code, stdout, stderr } = outcome;
+    this.#output = stdout;
     if (code !== 0) throw this.#problem(block, `${line}\nexit ${code}\n${stdout}${stderr}`);
+  }
+
+  /** `of=output`: the block is a part of what the last command line wrote, but for durations, ids of runs and the width of columns. */
+  async #checkOutput(block: DocBlock): Promise<void> {
+    if (block.attributes["of"] !== "output") return;
+    const [shown, written] = [block.text, this.#output].map((text) =>
+      text
+        .replaceAll(/\d+(?:\.\d+)? (?:ms|s)\b/g, "TIME")
+        .replaceAll(/\b\d{8}-\d{6}-\w+/g, "RUN")
+        .replaceAll(/\b[\d.]+ times as long|\babout as long/g, "TIMES")
+        .replaceAll(/\s+/g, " ")
+        .trim(),
+    );
+    if (written?.includes(shown ?? "") !== true)
+      throw this.#problem(block, `is not what the command before it writes:\n${this.#output}`);
   }
 
   #write({ attributes, text }: DocBlock, otherwise: string): string {

@@ -37,5 +37,20 @@ it("says what a run would do and starts nothing; after a run, what it used", asy
   });
   expect(forecast.expected["durationMs"]).toBeGreaterThan(0);
   expect(forecast.expected).not.toHaveProperty("tokens");
-  expect(forecast.detectable["theseTasks"]).toBeLessThan(forecast.detectable["tasksLikeThese"] ?? 0);
+  expect(forecast.detectable["theseTasks"]).toBeGreaterThan(0);
+  expect(forecast.detectable).not.toHaveProperty("tasksLikeThese");
+});
+
+it("says when the planned trials can show nothing, and when they cannot reach the lower bound even if all pass", async () => {
+  using folder = folderOf({ "a.yaml": `${config}thresholds: { lowerBound: 0.8 }\n` });
+  const plan = async (...args: readonly string[]): Promise<string> =>
+    (await runHere(["plan", "a.yaml", ...args], { cwd: folder.path })).stdout.replaceAll(/\s+/g, " ");
+  const few = await plan("--trials", "1");
+  expect(few).toContain("On these tasks two such runs can show no difference: there are too few trials.");
+  expect(few).toContain("For tasks like these they can show none: that takes at least 6 tasks.");
+  // Wilson's lower end of 2 of 2 is 0.34; of 16 of 16 it is 0.81.
+  expect(few).toContain(
+    "The threshold lowerBound 0.8 cannot be reached: even if every trial passes, the lower end of the interval is 0.34. It takes about 8 trials of each task.",
+  );
+  expect(await plan("--trials", "8")).not.toContain("cannot be reached");
 });

@@ -1,21 +1,24 @@
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import type { Command } from "commander";
-import { withoutUndefined } from "../../base/json.ts";
+import { withoutNoise, withoutUndefined } from "../../base/json.ts";
 import { visibleText } from "../../base/visible-text.ts";
 import { load } from "../../formats/load.ts";
 import type { Eval } from "../../model/eval.ts";
 import { createPlan, effectiveServers, lifetimeOf, type Plan, taskOf } from "../../model/plan.ts";
 import { taskRates } from "../../report/rates.ts";
 import { replayRun } from "../../report/replay.ts";
-import { countOf, formatDuration, formatInteger } from "../../report/text.ts";
+import { countOf, formatDuration, formatInteger, formatScore } from "../../report/text.ts";
 import { prepare } from "../../run/prepare.ts";
 import { sourceOf } from "../../run/run.ts";
-import { detectableDifference } from "../../statistics/planning.ts";
-import { meanOf } from "../../statistics/rates.ts";
+import { type Detectable, detectableDrop } from "../../statistics/planning.ts";
+import { minTasks } from "../../statistics/compare.ts";
+import { countTasksAlike, meanOf, theseTasks, trialsToDecide } from "../../statistics/rates.ts";
+import { lowerBound } from "../../graders/measurements/metrics.ts";
+import { wrapText } from "../../base/columns.ts";
 import { defaultRunsFolder, readLastRun } from "../../store/run-folder.ts";
 import { addQueryFlags, queryOf, type SetExitCode, type SourceFlags, wholeNumber } from "../flags.ts";
-import { hideSecrets, workingFolder, writeJson, writeOut } from "../terminal.ts";
+import { columnsOf, hideSecrets, workingFolder, writeJson, writeOut } from "../terminal.ts";
 
 interface PlanFlags extends SourceFlags {
   readonly json?: boolean;
@@ -49,8 +52,10 @@ interface Forecast {
   readonly serverStarts: Readonly<Record<string, number>>;
   /** By what the last run of the same file used; absent: there is none, or none of its trials is like these. */
   readonly expected?: { readonly run: string; readonly tokens?: number; readonly durationMs?: number };
-  /** Smallest differences of the pass rate between two runs like this that are found with 80 % probability; absent for a check. */
-  readonly detectable?: ReturnType<typeof detectableDifference>;
+  /** Smallest drops of the pass rate between two runs like this that are found with 80 % probability. Absent without trials. */
+  readonly detectable?: Detectable;
+  /** Of the threshold `lowerBound`: what it would be if every trial passed, and trials of each task that would then reach it. Absent without one. */
+  readonly lowerBound?: { readonly threshold: number; readonly most: number; readonly trials: number };
 }
 
 async function execute(sources: readonly string[], flags: PlanFlags): Promise<number> {
@@ -66,8 +71,20 @@ async function execute(sources: readonly string[], flags: PlanFlags): Promise<nu
     expected: await expectedOf(plan, sourceOf(loaded), resolve(flags.output ?? defaultRunsFolder)),
   });
   if (json) writeJson(forecast, 2);
-  else writeOut(linesOf(forecast, plan).map(visibleText).join("\n"));
+  else
+    writeOut(
+      linesOf(forecast, plan)
+        .map(visibleText)
+        .flatMap((line) => hanging(line, columnsOf(process.stdout)))
+        .join("\n"),
+    );
   return 0;
+}
+
+/** A line broken at a width, its parts as far in as its beginning. */
+function hanging(line: string, columns: number): readonly string[] {
+  const [indent = ""] = /^ */.exec(line) ?? [];
+  return wrapText(line.slice(indent.length), columns - indent.length).map((part) => indent + part);
 }
 
 function forecastOf(spec: Eval, plan: Plan): Forecast {
@@ -83,8 +100,31 @@ function forecastOf(spec: Eval, plan: Plan): Forecast {
     trials: trials.length,
     toolTests: trials.filter(({ task }) => tested.has(task)).length,
     serverStarts: serverStarts(spec, plan),
-    ...(trials.length === 0 ? {} : { detectable: detectableDifference(tasks.length, repeated) }),
+    ...(trials.length === 0 ? {} : { detectable: detectableDrop(tasks.length, repeated) }),
+    ...boundOf(plan, attempts),
   };
+}
+
+/** What the threshold of the lower bound can come to, by the variant with the fewest trials. */
+function boundOf(
+  { thresholds = {} }: Plan,
+  attempts: ReadonlyMap<string, Plan["trials"]>,
+): Pick<Forecast, "lowerBound"> {
+  const threshold = thresholds[lowerBound];
+  if (threshold === undefined) return {};
+  const parts = [...attempts.values()].map((group) => ({
+    task: group[0]?.task ?? "",
+    variant: group[0]?.variant,
+    passed: group.length,
+    scored: group.length,
+  }));
+  const bounds = [...Map.groupBy(parts, ({ variant }) => variant).values()].map((group) => {
+    const tasks = countTasksAlike(group, ({ task }) => task);
+    const least = Math.min(...tasks.map(({ scored }) => scored));
+    return { most: theseTasks(tasks)?.low ?? 0, trials: least + (trialsToDecide(tasks, threshold) ?? 0) };
+  });
+  const [worst] = bounds.toSorted((a, b) => a.most - b.most);
+  return worst === undefined ? {} : { lowerBound: withoutNoise({ threshold, ...worst }) };
 }
 
 /** How often the servers of a plan are started: once for each trial, each task with its agent and variant, or the run. */
@@ -118,11 +158,42 @@ async function expectedOf(plan: Plan, source: string, runs: string): Promise<For
 }
 
 function points(share: number): string {
-  return `${Math.ceil(share * 100)} points`;
+  return countOf(Math.round(share * 100), "point");
+}
+
+/** What two runs can show, in sentences. */
+function detectableLines({ theseTasks: these, tasksLikeThese: others }: Detectable, tasks: number): string {
+  const onThese =
+    these === undefined
+      ? "On these tasks two such runs can show no difference: there are too few trials."
+      : `On these tasks two such runs show a pass rate that is lower by ${points(these)} or more (in 80 % of cases, if 60 % passed before).`;
+  if (tasks < minTasks)
+    return `${onThese} For tasks like these they can show none: that takes at least ${minTasks} tasks.`;
+  return others === undefined
+    ? `${onThese} For tasks like these they can show none: there are too few tasks or trials.`
+    : `${onThese} For tasks like these: by ${points(others)} or more.`;
+}
+
+function boundLine({ threshold, most, trials }: NonNullable<Forecast["lowerBound"]>): readonly string[] {
+  if (most >= threshold) return [];
+  return [
+    `The threshold ${lowerBound} ${threshold} cannot be reached: even if every trial passes, the lower end of the interval is ${formatScore(most)}. It takes about ${countOf(trials, "trial")} of each task.`,
+  ];
 }
 
 function linesOf(
-  { name, tasks, agents, variants, trials, toolTests, serverStarts: starts, expected, detectable }: Forecast,
+  {
+    name,
+    tasks,
+    agents,
+    variants,
+    trials,
+    toolTests,
+    serverStarts: starts,
+    expected,
+    detectable,
+    lowerBound: bound,
+  }: Forecast,
   { concurrency }: Plan,
 ): readonly string[] {
   const facts = [
@@ -141,10 +212,7 @@ function linesOf(
       : [
           `  By the run ${expected.run}: ${expected.tokens === undefined ? "no tokens" : `about ${formatInteger(expected.tokens)} tokens`}, ${formatDuration(expected.durationMs ?? 0)} of trials. Money: unknown.`,
         ]),
-    ...(detectable === undefined
-      ? []
-      : [
-          `  Two such runs can be told apart on these tasks from about ${points(detectable.theseTasks)} on, for tasks like these from about ${points(detectable.tasksLikeThese)} on (with 80 % probability).`,
-        ]),
+    ...(detectable === undefined ? [] : [`  ${detectableLines(detectable, tasks)}`]),
+    ...(bound === undefined ? [] : boundLine(bound).map((line) => `  ${line}`)),
   ];
 }

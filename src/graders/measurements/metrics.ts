@@ -89,12 +89,15 @@ const coverageMeasures = {
 /** Name of the threshold that compares the lower bound of the pass rate; like `passRate` it decides about failed trials. */
 export const lowerBound = "lowerBound";
 
+/** Name of the threshold of the pass rate without passes by a tool's result only. */
+export const answerRate = "answerRate";
+
 /** The values of a whole run that thresholds can compare, besides graders and measurements: shares, and a mean from 0 to 1. */
 export const runMeasures: readonly string[] = [
   "score",
   "passRate",
   lowerBound,
-  "answerRate",
+  answerRate,
   ...Object.keys(coverageMeasures),
 ];
 
