@@ -50,7 +50,8 @@ export function addFailOnFlags(command: Command): Command {
 /** Most points that can be a margin: with more, nearly anything would be as good. */
 const maxMargin = 50;
 
-function points(text: string): number {
+/** Reads a difference of pass rates in points, such as `5`, as a share. */
+export function points(text: string): number {
   const value = Number(text);
   if (text.trim() !== "" && value > 0 && value <= maxMargin) return value / 100;
   throw new InvalidArgumentError(`Give a number of points above 0, at most ${maxMargin}, such as 5.`);

@@ -1,3 +1,5 @@
+import * as z from "zod";
+import type { Model } from "./fields.ts";
 import type { ServerSpec } from "./server.ts";
 import type { AgentSpec, ModelSpec } from "./agent.ts";
 import type { Task } from "./task.ts";
@@ -9,6 +11,17 @@ import type { ExtensionSettings } from "./extension.ts";
  * of the agent; else a grader, its mean score.
  */
 export type Thresholds = Readonly<Record<string, number>>;
+
+export const untilModel = z.strictObject({
+  maxTrials: z.int().min(1).describe("Most attempts of each task."),
+  margin: z
+    .number()
+    .describe("Difference of pass rates that does not matter, as a share. Absent: any does.")
+    .exactOptional(),
+});
+
+/** How long a run goes on that is to decide something. */
+export type UntilDecided = Model<typeof untilModel>;
 
 /** What every file format parses to: which tasks run, with which agents, against which servers. Durations are in milliseconds. */
 export interface Eval {
@@ -41,6 +54,8 @@ export interface Eval {
   readonly hooks?: RunHooks;
   /** Begins the random numbers of faults. Default: 0. */
   readonly seed?: number;
+  /** Absent: all trials run. */
+  readonly until?: UntilDecided;
   /** Which tasks of the files were asked for, as flags: `--tag smoke`. Absent: all. */
   readonly filter?: string;
   /** How the extensions of its tasks are fetched; absent: all defaults. */

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { type AgentSpec, type AgentSummary, agentSummarySchema } from "./agent.ts";
-import type { Eval, Thresholds, Variant } from "./eval.ts";
+import { type Eval, type Thresholds, type UntilDecided, untilModel, type Variant } from "./eval.ts";
 import { type Model, text } from "./fields.ts";
 import type { ServerSpec } from "./server.ts";
 import { type Task, taskModel } from "./task.ts";
@@ -62,6 +62,11 @@ export const planModel = z
         "Lowest values with which the run passes, by the name of what is measured. Absent: a failed trial fails the run, and scores do not matter.",
       )
       .exactOptional(),
+    until: untilModel
+      .describe(
+        "The trials are the most that run: it ends when it is decided which side is better, or whether a threshold is met. Absent: all run.",
+      )
+      .exactOptional(),
   })
   .meta({ title: "mcpvals plan", description: "Everything that a run executes, resolved and in order." });
 
@@ -93,10 +98,11 @@ export function createPlan(spec: Eval, processors = 1): Plan {
     ...(spec.variants === undefined ? {} : { variants: spec.variants.map(planVariant) }),
     ...(spec.filter === undefined ? {} : { filter: spec.filter }),
     tasks: spec.tasks,
-    trials,
+    trials: spec.until === undefined ? trials : inRounds(trials),
     concurrency: spec.concurrency ?? processors,
     ...serverLimits(spec),
     ...(spec.thresholds === undefined ? {} : { thresholds: spec.thresholds }),
+    ...(spec.until === undefined ? {} : { until: spec.until }),
   };
 }
 
@@ -155,6 +161,13 @@ function addTrials(trials: Trial[], task: Task, spec: Eval): void {
       }
     }
   }
+}
+
+/** The first attempts of all, then the second ones, and so on. */
+function inRounds(trials: readonly Trial[]): readonly Trial[] {
+  return trials
+    .toSorted((a, b) => a.attempt - b.attempt)
+    .map((trial, index) => ({ ...trial, id: `t${index + 1}` }));
 }
 
 /** The sequential group of a task's trials with an agent; undefined: they run beside all others. */
@@ -222,19 +235,23 @@ export interface Overrides {
   readonly variants?: readonly string[];
   /** Replaces those of the eval. */
   readonly thresholds?: Thresholds;
+  /** Its number of attempts wins over `trials`. */
+  readonly until?: UntilDecided;
 }
 
 export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
-  const { trials = spec.trials, concurrency = spec.concurrency, timeoutMs, selects, variants } = overrides;
+  const { until, concurrency = spec.concurrency, timeoutMs, selects, variants } = overrides;
   const { thresholds = spec.thresholds } = overrides;
+  const attempts = until?.maxTrials ?? overrides.trials;
   const tasks = spec.tasks.filter((task) => selects?.(task) !== false);
   const kept = spec.variants?.filter(({ name }) => variants?.includes(name) !== false);
   const changed: Eval = {
     ...spec,
-    trials,
+    trials: attempts ?? spec.trials,
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(thresholds === undefined ? {} : { thresholds }),
-    tasks: overrides.trials === undefined ? tasks : tasks.map(withoutRuns),
+    ...(until === undefined ? {} : { until }),
+    tasks: attempts === undefined ? tasks : tasks.map(withoutRuns),
     ...(kept === undefined ? {} : { variants: kept }),
   };
   return timeoutMs === undefined ? changed : limitTimes(changed, timeoutMs);

@@ -391,6 +391,40 @@ const gateSchema = z
   })
   .meta({ id: "Gate", description: "A measured value with its threshold." });
 
+const decisionFields = {
+  low: z.number().describe("Lower end of the interval, as a share."),
+  high: z.number().describe("Upper end of it."),
+  rounds: count.describe("Rounds that have ended: each is one attempt of every task on every side."),
+  maxRounds: count.describe("Most rounds that were allowed."),
+};
+
+const decisionSchema = z
+  .discriminatedUnion("kind", [
+    z.strictObject({
+      kind: z.literal("comparison").describe("Two sides were compared."),
+      by: z.enum(["variant", "agent"]).describe("What the sides are."),
+      first: z.string().describe("Name of the side that the other is compared with."),
+      second: z.string().describe("Name of the other side."),
+      verdict: z
+        .enum(["better", "worse", "equivalent", "undecided"])
+        .describe("What the second side is on these tasks."),
+      margin: z.number().describe("Difference that does not matter.").exactOptional(),
+      ...decisionFields,
+    }),
+    z.strictObject({
+      kind: z.literal("threshold").describe("The pass rate was compared with a threshold."),
+      threshold: z.string().describe("Name of the threshold."),
+      value: z.number().describe("Its value."),
+      verdict: z.enum(["met", "missed", "undecided"]).describe("Whether the pass rate reaches it."),
+      ...decisionFields,
+    }),
+  ])
+  .meta({
+    id: "Decision",
+    description:
+      "What a run with `--until decided` has decided. Its intervals hold at 95 % for all decisions together, however often one looks.",
+  });
+
 /** The result document of a run, such as the JSON reporter writes. */
 export const resultSchema = z
   .strictObject({
@@ -408,6 +442,10 @@ export const resultSchema = z
       .describe("Most warnings with which a run passes; absent: any number.")
       .exactOptional(),
     gates: z.array(gateSchema).describe("The run's thresholds. Absent when there are none.").exactOptional(),
+    decisions: z
+      .array(decisionSchema)
+      .describe("What the run was to decide. Absent without `--until decided`.")
+      .exactOptional(),
     judges: z
       .array(judgeSummarySchema)
       .describe("Judges that graders asked. Absent if none gave a verdict.")
@@ -463,6 +501,7 @@ export type RunResult = Model<typeof resultSchema>;
 export type RunVerdict = RunResult["verdict"];
 export type RunSummary = RunResult["summary"];
 export type RunEnvironment = RunResult["environment"];
+export type Decision = Model<typeof decisionSchema>;
 export type TaskRate = Model<typeof taskRateSchema>;
 export type GroupRate = Model<typeof groupRateSchema>;
 export type ExtensionSummary = Model<typeof extensionSchema>;

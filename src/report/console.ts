@@ -64,6 +64,7 @@ import {
   taskPlace,
 } from "./text.ts";
 import { comparisonsOf } from "./comparison.ts";
+import { decisionText } from "./decisions.ts";
 import { Progress } from "./progress.ts";
 
 /**
@@ -116,13 +117,15 @@ function dim(text: string): Piece {
 
 /** The number of tasks and trials, and the agents. */
 function headerLines({ plan, environment, gradedFrom, retryOf, recorded }: RunStart, page: Page): string[] {
-  const { tasks, trials, agents, name } = plan;
+  const { tasks, trials, agents, name, until } = plan;
   const size = countOf(tasks.length, "task");
   const acting = agentsIn(trials, agents).map((agent) => `agent ${describeAgent(agent)}`);
   const isTested = tasks.some((task) => task.form === "tool-test");
   const withoutAgent = isTested ? "tools called directly, no agent" : "no agent takes part";
   const facts = [
-    trials.length === tasks.length ? size : `${size}, ${countOf(trials.length, "trial")}`,
+    trials.length === tasks.length
+      ? size
+      : `${size}, ${until === undefined ? "" : "at most "}${countOf(trials.length, "trial")}`,
     ...(trials.length === 0 ? [] : acting.length === 0 ? [withoutAgent] : acting),
   ];
   const version = page.style.strong(`mcpvals ${visibleText(environment.mcpvals)}`);
@@ -318,7 +321,8 @@ function endLines(
       countWarnings(result.trials) > (result.maxWarnings ?? Infinity) ? warnings : [],
       gates,
     ];
-    return joined([...wrong, ...(result.verdict === "pass" ? [] : reasons), summary]);
+    const decided = decisionLines(result, ending.page);
+    return joined([...wrong, ...(result.verdict === "pass" ? [] : reasons), decided, summary]);
   }
   return joined([
     ...wrong,
@@ -327,6 +331,7 @@ function endLines(
     remarkLines("Not required", optionalRemarks(result.trials), ending),
     byTaskLines(ending),
     gates,
+    decisionLines(result, ending.page),
     coverage === true ? coverageLines(result, ending.page) : [],
     toolUseLines(result, ending.page),
     summary,
@@ -497,7 +502,10 @@ function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
     ...(passed > 0 ? [`  and ${countOf(passed, "task")} of which every attempt passed`] : []),
   ];
   return [
-    page.style.strong("By task") + page.style.dim("  pass rates with their 95 % intervals"),
+    page.style.strong("By task") +
+      page.style.dim(
+        `  pass rates with their 95 % intervals${result.decisions === undefined ? "" : ", as if the number of trials had been fixed"}`,
+      ),
     "",
     ...rateLines([...shown, ...totalRows(result, variety)], page),
     ...(shown === rows ? [] : rest.map(page.style.dim)),
@@ -540,8 +548,27 @@ function rateLines(rows: readonly RateRow[], { style, width }: Page): string[] {
   });
 }
 
+/** What the run was to decide. */
+function decisionLines({ decisions = [] }: RunResult, page: Page): string[] {
+  if (decisions.length === 0) return [];
+  return [
+    page.style.strong("Decision"),
+    "",
+    ...decisions.flatMap((decision) =>
+      paintText(
+        { text: visibleText(decisionText(decision)), tone: toneOfVerdict[decision.verdict] },
+        2,
+        page,
+        2,
+      ),
+    ),
+  ];
+}
+
 /** How the variants of a run compare with its first, or its agents. */
-function comparisonLines({ trials }: RunResult, page: Page): string[] {
+function comparisonLines({ trials, decisions }: RunResult, page: Page): string[] {
+  // They assume that the number of trials did not depend on their verdicts.
+  if (decisions !== undefined) return [];
   const comparisons = comparisonsOf(trials);
   return comparisons.flatMap((statements) => [
     "",
@@ -551,7 +578,14 @@ function comparisonLines({ trials }: RunResult, page: Page): string[] {
   ]);
 }
 
-const toneOfVerdict = { better: "good", worse: "bad", equivalent: "plain", undecided: "dim" } as const;
+const toneOfVerdict = {
+  better: "good",
+  met: "good",
+  worse: "bad",
+  missed: "bad",
+  equivalent: "plain",
+  undecided: "warn",
+} as const;
 
 /** The thresholds with what was measured, in columns. */
 function gateLines(gates: readonly Gate[], { style, width }: Page): string[] {

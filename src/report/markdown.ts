@@ -10,6 +10,7 @@ import type { RunResult, TrialResult } from "../model/result.ts";
 import { explainTrial } from "./explain.ts";
 import { calledText, checkedServers, hasSeveralServers, placesText, serverText } from "./findings.ts";
 import { comparisonsOf } from "./comparison.ts";
+import { decisionText } from "./decisions.ts";
 import { measurementLines } from "./measurements.ts";
 import {
   clipText,
@@ -178,7 +179,9 @@ function rateTable(result: RunResult): readonly string[] {
   if (rows.length === 0) return [];
   const sorted = rows.toSorted((a, b) => Number(b.isMixed) - Number(a.isMixed));
   const rest = rows.length - maxShownRows;
-  const statements = comparisonsOf(result.trials).flat();
+  const statements =
+    result.decisions?.map((decision) => ({ verdict: decision.verdict, text: decisionText(decision) })) ??
+    comparisonsOf(result.trials).flat();
   return [
     "| task | agent, variant | passed | rate (95 % interval) | time | tokens | |",
     "| --- | --- | --- | --- | --- | --- | --- |",

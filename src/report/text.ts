@@ -537,7 +537,7 @@ export function gradedText({ gradedFrom }: Pick<RunResult, "gradedFrom">): strin
 
 /** What the trials alone do not say of the verdict: a threshold, warnings, what was not evaluated; empty otherwise. */
 export function verdictReason(result: RunResult): string {
-  const { verdict, summary, trials, maxWarnings = Infinity, gates = [] } = result;
+  const { verdict, summary, trials, maxWarnings = Infinity, gates = [], decisions = [] } = result;
   const { total, pass, fail, error, timeout } = summary;
   const notRun = trials.filter(wasNotRun).length;
   const gatesText = (which: Gate["verdict"]): string =>
@@ -568,6 +568,9 @@ export function verdictReason(result: RunResult): string {
   const open = error + timeout + notRun;
   if (total === 0) return "Incomplete: no trial ran.";
   if (open > 0) return `Incomplete: ${fail} failed, ${open} not evaluated (${reasons.join(", ")}).`;
+  const undecided = decisions.find((decision) => decision.verdict === "undecided");
+  if (undecided !== undefined)
+    return `Incomplete: what --until decided was to find out is undecided after ${countOf(undecided.rounds, "round")}.`;
   const unmeasured = gatesText("incomplete");
   if (unmeasured !== "") return `Incomplete: ${unmeasured}.`;
   return pass + fail === 0

@@ -1,4 +1,5 @@
 import { alikeFindings } from "../model/alike-findings.ts";
+import { decisionsOf } from "./decisions.ts";
 import { checkedNothing, ratesOf, taskOf, taskRates, wasNotRun } from "./rates.ts";
 import { countTasksAlike, filled, meanRate, sumOf, theseTasks, trialsToDecide } from "../statistics/rates.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
@@ -222,7 +223,7 @@ function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean 
 }
 
 /** What decides about a run besides its trials. */
-export interface VerdictRules extends Partial<Pick<RunResult, "coverage" | "environment">> {
+export interface VerdictRules extends Partial<Pick<RunResult, "coverage" | "environment" | "decisions">> {
   readonly interrupted: boolean;
   readonly maxWarnings?: number | undefined;
   readonly thresholds?: Thresholds | undefined;
@@ -232,7 +233,7 @@ export interface VerdictRules extends Partial<Pick<RunResult, "coverage" | "envi
  * The verdict of a run. An interrupted run is `interrupted`; else a failed trial, a value below its threshold, or more than
  * `maxWarnings` warnings make it `fail`; else it is `incomplete` when something could have changed the verdict (an error, a
  * timeout, a trial that was never run or in which nothing was checked, nothing to compare with a threshold) or when no trial was
- * judged; else `pass`. Where there is a threshold of `passRate` or `lowerBound`, it decides about failed trials; one of `trigger_accuracy` about
+ * judged, or when what it was to decide is undecided; else `pass`. Where there is a threshold of `passRate` or `lowerBound`, it decides about failed trials; one of `trigger_accuracy` about
  * those that failed as trigger tests.
  */
 export function runVerdict(
@@ -247,7 +248,8 @@ export function runVerdict(
     trials.some((trial) => trial.verdict === "fail" && !isTriggerTest(trial, thresholds));
   if (isFailed || gates.some(({ verdict }) => verdict === "fail") || tooManyWarnings(trials, maxWarnings))
     return "fail";
-  const isOpen = error + timeout > 0 || gates.some(({ verdict }) => verdict === "incomplete");
+  const isUndecided = covering.decisions?.some(({ verdict }) => verdict === "undecided") === true;
+  const isOpen = error + timeout > 0 || isUndecided || gates.some(({ verdict }) => verdict === "incomplete");
   if (isOpen || pass + fail === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
     return "incomplete";
   return "pass";
@@ -336,13 +338,17 @@ interface ResultHead extends Pick<
 /** What a result says of its verdict. */
 export function conclude(
   trials: readonly TrialResult[],
-  { maxWarnings, thresholds }: Plan,
+  plan: Plan,
   ended: Omit<VerdictRules, "maxWarnings" | "thresholds">,
-): Pick<RunResult, "verdict" | "maxWarnings" | "gates" | "judges"> {
+): Pick<RunResult, "verdict" | "maxWarnings" | "gates" | "decisions" | "judges"> {
+  const { maxWarnings, thresholds } = plan;
+  const decisions = plan.until && decisionsOf(trials, plan);
+  const deciding = { ...ended, ...withoutUndefined({ decisions }) };
   return withoutUndefined({
-    verdict: runVerdict(trials, { ...ended, maxWarnings, thresholds }),
+    verdict: runVerdict(trials, { ...deciding, maxWarnings, thresholds }),
     maxWarnings,
-    gates: thresholds && gatesOf(trials, thresholds, ended),
+    gates: thresholds && gatesOf(trials, thresholds, deciding),
+    decisions,
     judges: judgesOf(trials, ended.environment?.calibrations),
   });
 }
@@ -400,7 +406,7 @@ export function countWarnings(trials: readonly Pick<TrialResult, "id" | "grades"
 
 export type Gate = NonNullable<RunResult["gates"]>[number];
 
-type Covering = Partial<Pick<RunResult, "coverage" | "environment">>;
+type Covering = Partial<Pick<RunResult, "coverage" | "environment" | "decisions">>;
 
 /** Compares what the trials measured with the thresholds of a run. */
 export function gatesOf(
@@ -410,7 +416,7 @@ export function gatesOf(
 ): readonly Gate[] {
   return Object.entries(thresholds).map(([name, threshold]) => {
     const kind = coveredKind(name);
-    if (name === lowerBound) return boundGate(trials, threshold);
+    if (name === lowerBound) return decidedGate(boundGate(trials, threshold), covering);
     if (name === "passRate" || name === answerRate) return rateGate(trials, name, threshold);
     return kind === undefined
       ? gateOf(trials, name, threshold)
@@ -493,6 +499,18 @@ function boundOf(variant: string | undefined, tasks: readonly TaskRate[], thresh
   return verdict === "incomplete" && isMeasured
     ? { ...measured, moreTrials: trialsToDecide(alike(tasks), threshold) ?? null }
     : measured;
+}
+
+/** Where the number of trials depended on their verdicts, the interval that allows this decides. */
+function decidedGate(gate: Gate, { decisions }: Covering): Gate {
+  const decision = decisions?.find((each) => each.kind === "threshold" && each.threshold === gate.name);
+  if (decision === undefined) return gate;
+  const { verdict, low } = decision;
+  return {
+    ...gate,
+    value: low,
+    verdict: verdict === "met" ? "pass" : verdict === "missed" ? "fail" : "incomplete",
+  };
 }
 
 /** A trial that should have been measured and was not could have had any value, from 0 to 1 where it is a score or a share. */

@@ -4,7 +4,7 @@ import { type Diagnostic, McpvalsError, type SourceLocation } from "../base/erro
 import { suggestion } from "../base/did-you-mean.ts";
 import { settingLocation, workspaceTypes } from "../graders/declared.ts";
 import { withoutUndefined } from "../base/json.ts";
-import type { Eval, Thresholds } from "../model/eval.ts";
+import type { Eval, Thresholds, UntilDecided } from "../model/eval.ts";
 import type { GraderSpec, Requirement, Task } from "../model/task.ts";
 import type { ModelSpec } from "../model/agent.ts";
 import { usesJudge } from "../model/step.ts";
@@ -41,13 +41,15 @@ export interface Selection extends Filters {
   readonly trials?: number | undefined;
   readonly concurrency?: number | undefined;
   readonly timeoutMs?: number | undefined;
+  /** To go on until it is decided. */
+  readonly until?: UntilDecided | undefined;
   /** Override those of the eval. */
   readonly thresholds?: Thresholds | undefined;
 }
 
 /** Applies a selection to a loaded config. Throws `usage/no-match` when a filter or the name of a threshold matches nothing. */
 export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfig {
-  const { trials, concurrency, timeoutMs } = selection;
+  const { trials, concurrency, timeoutMs, until } = selection;
   const variants = variantFilter(selection.variants, loaded.eval.variants);
   const selects = taskFilter(selection, loaded.eval.tasks);
   const { tasks, thresholds: declared } = loaded.eval;
@@ -56,10 +58,28 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
     declared,
     tasks.filter((task) => selects?.(task) !== false),
   );
-  const overrides = withoutUndefined({ trials, concurrency, timeoutMs, selects, variants, thresholds });
+  const overrides = withoutUndefined({
+    trials,
+    until,
+    concurrency,
+    timeoutMs,
+    selects,
+    variants,
+    thresholds,
+  });
   const filter = filterText(selection);
   const spec = applyOverrides(loaded.eval, overrides);
+  if (until !== undefined) requireQuestion(spec);
   return { ...loaded, eval: filter === "" ? spec : { ...spec, filter } };
+}
+
+/** Refuses to go on until it is decided where nothing is to be decided. Throws `usage/invalid-option`. */
+function requireQuestion({ variants = [], tasks, agents, thresholds = {} }: Eval): void {
+  const acting = tasks.some(({ turns }) => turns.length > 0) ? agents.length : 0;
+  if (variants.length > 1 || acting > 1 || decidesFailures(Object.keys(thresholds))) return;
+  throw new McpvalsError("usage/invalid-option", "--until decided: there is nothing to decide", {
+    hint: "Run two variants or two agents, to find out which is better, or give a threshold: --threshold passRate=0.8.",
+  });
 }
 
 /** The filters as flags. Runs with the same text have the same tasks. */

@@ -25,9 +25,9 @@ interface CurrentRun {
 export function refuseChanged({ id, plan, environment }: OpenedRun, now: CurrentRun): void {
   const changes = [
     ...changedTasks(plan, now.plan),
-    ...(["agents", "variants", "trials", "thresholds", "maxWarnings"] as const)
+    ...(["agents", "variants", "trials", "thresholds", "until", "maxWarnings"] as const)
       .filter((member) => !isSame(plan[member], now.plan[member]))
-      .map((member) => (member === "maxWarnings" ? "--max-warnings" : `the ${member}`)),
+      .map((member) => planNames[member]),
     ...(["mcpvals", "agents", "judge", "servers", "taskServers", "variants"] as const)
       .filter((member) => !isSame(environment[member], now.environment[member]))
       .map((member) => environmentNames[member]),
@@ -41,6 +41,15 @@ export function refuseChanged({ id, plan, environment }: OpenedRun, now: Current
     },
   );
 }
+
+const planNames = {
+  agents: "the agents",
+  variants: "the variants",
+  trials: "the trials",
+  thresholds: "the thresholds",
+  until: "--until",
+  maxWarnings: "--max-warnings",
+} as const;
 
 const environmentNames = {
   mcpvals: "the version of mcpvals",

@@ -20,6 +20,8 @@ export interface TrialsContext {
   readonly redact: Redact;
   /** Stop after the first trial that does not pass. */
   readonly bail: boolean;
+  /** Asked before each trial: true ends the run, and what did not run is not part of it. */
+  readonly isDecided: () => boolean;
   /** Aborts when the run is interrupted, with an McpvalsError as its reason. */
   readonly signal: AbortSignal;
   /** What is on record of the trials of a run that goes on. Absent: nothing. */
@@ -43,7 +45,7 @@ export interface RecordedTrials {
   readonly ungraded: ReadonlyMap<string, readonly TraceEvent[]>;
 }
 
-/** Runs all trials of a plan. Returns their results in the plan's order, those that never started included. */
+/** Runs all trials of a plan. Returns their results in the plan's order, those that never started included unless the run is decided. */
 export async function runTrials(plan: Plan, context: TrialsContext): Promise<readonly TrialResult[]> {
   // Events have no secrets, so the task that they are compared with must not have them either.
   const redacted = new Map(plan.tasks.map((task) => [task.name, context.redact.fromOutside(task)]));
@@ -66,7 +68,7 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
           taskOf(trial, plan).servers.filter((name) => Object.hasOwn(maxConcurrent, name)),
       },
     }),
-    isStopped: () => bailed || context.signal.aborted,
+    isStopped: () => bailed || context.signal.aborted || context.isDecided(),
     run: async (trial) => {
       const task = taskOf(trial, plan);
       const graded = redacted.get(task.name) ?? task;
@@ -77,12 +79,14 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
     },
   });
   const all: TrialResult[] = [];
+  const isDecided = context.isDecided();
   for (const trial of plan.trials) {
     const ran = results.get(trial.id);
     if (ran !== undefined) {
       all.push(ran);
       continue;
     }
+    if (isDecided) continue;
     const error = notRun({ interrupted: context.signal.aborted });
     const result = ungradedTrial(trial, taskOf(trial, plan), { verdict: "skip", error, durationMs: 0 });
     all.push(result);

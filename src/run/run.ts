@@ -133,6 +133,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const evidence = new KeptEvidence();
   const evidenceOfPassed = new KeptEvidence();
   const tally = new RunTally(plan);
+  const decisions = plan.until && new (await import("../report/decisions.ts")).Decisions(plan);
   await using validator = new SchemaValidator();
   const { validateSchema = validator.validate.bind(validator) } = options;
   using interruption = followSignal(options.signal);
@@ -220,6 +221,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     const trials = await runTrials(plan, {
       services,
       redact,
+      isDecided: () => decisions?.areMade === true,
       bail: options.bail === true || spec.bail === true,
       signal,
       recorded: resumed?.recorded,
@@ -236,17 +238,20 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       async onTrialEnd(result) {
         // Writing goes on in the background; an error is reported at the end.
         folder?.commit().catch(() => undefined);
+        decisions?.add(result);
         await reporters.onTrialEnd(result);
       },
     });
     await servers[Symbol.asyncDispose]();
     const failures: ReporterFailure[] = [...((await hooks?.finish()) ?? [])];
     const durationMs = Math.round(performance.now() - started + (resumed?.elapsedMs ?? 0));
+    const ranPlan = trials.length === plan.trials.length ? plan : withTrials(plan, trials);
     const fingerprints = fingerprintsOf(redact(plan.tasks));
-    const result = tally.result({ ...head, durationMs, fingerprints }, trials, plan, {
+    const result = tally.result({ ...head, durationMs, fingerprints }, trials, ranPlan, {
       interrupted: signal.aborted,
     });
     try {
+      if (ranPlan !== plan) await folder?.writePlan(withoutSecrets(ranPlan, redact));
       await folder?.finish(result);
     } catch (error) {
       // A result that cannot be stored, for example on a full disk, is still reported.
@@ -255,7 +260,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     await reporters.onRunEnd({ result, evidence: evidence.byTrial });
     return {
       result,
-      plan,
+      plan: ranPlan,
       evidence: new Map([...evidence.byTrial, ...evidenceOfPassed.byTrial]),
       failures: [...failures, ...reporters.errors],
       warnings: [...(resumed?.notes ?? []), ...(hooks?.warnings ?? [])],
@@ -279,6 +284,12 @@ function environmentOf(
   });
   const environment = runEnvironment(spec, versions());
   return summaries.length === 0 ? environment : { ...environment, extensions: summaries };
+}
+
+/** Only the trials that have results. */
+function withTrials(plan: Plan, results: readonly TrialResult[]): Plan {
+  const ids = new Set(results.map(({ id }) => id));
+  return { ...plan, trials: plan.trials.filter(({ id }) => ids.has(id)) };
 }
 
 function versions(): Pick<RunEnvironment, "mcpvals" | "node" | "platform"> {

@@ -35,6 +35,11 @@ export class RunFolder extends Journal {
     if (plan !== undefined) await writeJson(this.path, "plan.json", plan);
   }
 
+  /** Writes the plan in the place of the one that is there. */
+  writePlan(plan: Plan): Promise<void> {
+    return writeJson(this.path, "plan.json", plan);
+  }
+
   /** Removes everything that was written. Throws what the file system throws. */
   async discard(): Promise<void> {
     // What cannot be written need not be.

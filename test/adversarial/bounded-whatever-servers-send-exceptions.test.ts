@@ -63,6 +63,7 @@ async function runBroken(
     services,
     redact: createRedactor([]),
     bail: false,
+    isDecided: () => false,
     signal: new AbortController().signal,
     grade: () => Promise.resolve(passed),
     onTrialStart: () => Promise.resolve(),

@@ -1,8 +1,8 @@
 import { resolve } from "node:path";
-import type { Command } from "commander";
+import { type Command, Option } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { exact, type JsonObject } from "../../base/json.ts";
-import type { Eval, Thresholds } from "../../model/eval.ts";
+import type { Eval, Thresholds, UntilDecided } from "../../model/eval.ts";
 import type { RunCommand } from "../../model/result.ts";
 import type { NamedReporter } from "../../report/reporter.ts";
 import { didNotPass } from "../../report/trial-result.ts";
@@ -20,6 +20,7 @@ import {
   extensionOptions,
   type ExtensionRunFlags,
   loadOptions,
+  points,
   type SetExitCode,
   type SourceFlags,
   taskFilters,
@@ -40,6 +41,9 @@ export interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly maxWarnings?: number;
   readonly threshold?: Thresholds;
   readonly bail?: boolean;
+  readonly until?: "decided";
+  readonly maxTrials?: number;
+  readonly margin?: number;
   readonly quiet?: boolean;
   readonly strict?: boolean;
   readonly coverage?: boolean;
@@ -72,6 +76,24 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--ui", "show the run in the dashboard, which stays afterwards until Ctrl-C")
     .option("--no-open", "with --ui: do not open a browser")
     .option("--bail", "stop after the first trial that does not pass")
+    .addOption(
+      new Option(
+        "--until <what>",
+        "run more attempts of all tasks until it is decided which variant or agent is better, or whether a threshold of the pass rate is met",
+      )
+        .choices(["decided"])
+        .conflicts(["trials", "bail"]),
+    )
+    .option(
+      "--max-trials <n>",
+      "with --until: most attempts of each task (default: 100)",
+      wholeNumber(10_000),
+    )
+    .option(
+      "--margin <points>",
+      "with --until: difference of pass rates that does not matter, such as 5",
+      points,
+    )
     .action(async (sources: readonly string[], flags: RunFlags) =>
       setExitCode(await execute(sources, flags)),
     );
@@ -142,6 +164,7 @@ export async function runOnce(
     ...taskFilters(selecting),
     names,
     trials: flags.trials,
+    until: untilOf(flags),
     concurrency: flags.concurrency,
     timeoutMs: flags.timeout,
     thresholds: flags.threshold,
@@ -162,6 +185,16 @@ export async function runOnce(
   const { result } = outcome;
   writeNotes({ notes: outcome.warnings });
   return { code: exitCodeOf(result, outcome.failures), result };
+}
+
+const defaultMaxTrials = 100;
+
+/** Throws `usage/invalid-option` for options that need `--until`. */
+function untilOf({ until, maxTrials, margin }: RunFlags): UntilDecided | undefined {
+  if (until !== undefined) return { maxTrials: maxTrials ?? defaultMaxTrials, ...exact({ margin }) };
+  if (maxTrials === undefined && margin === undefined) return undefined;
+  const option = maxTrials === undefined ? "--margin" : "--max-trials";
+  throw new McpvalsError("usage/invalid-option", `${option} is for --until decided`);
 }
 
 /** Options that do not change what runs, or stand elsewhere in its command. */

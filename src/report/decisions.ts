@@ -1,0 +1,226 @@
+import { lowerBound } from "../graders/measurements/metrics.ts";
+import type { Plan } from "../model/plan.ts";
+import type { Decision, TrialResult } from "../model/result.ts";
+import { ConfidenceSequence } from "../statistics/sequential.ts";
+import { meanOf } from "../statistics/rates.ts";
+
+type Outcome = Pick<TrialResult, "task" | "agent" | "attempt" | "verdict" | "error"> & {
+  readonly variant?: string | undefined;
+};
+
+/** What a round says of a question: between which values its sample is, since trials without a verdict could have had either. */
+interface Sample {
+  readonly low: number;
+  readonly high: number;
+}
+
+interface Question {
+  /** From the trials of a round, from 0 to 1; undefined: it says nothing. */
+  readonly sample: (round: readonly Outcome[]) => Sample | undefined;
+  readonly decide: (interval: Sample, rounds: Rounds) => Decision;
+  /** Of the values at their lowest, and at their highest. */
+  readonly low: ConfidenceSequence;
+  readonly high: ConfidenceSequence;
+}
+
+interface Rounds {
+  readonly rounds: number;
+  readonly maxRounds: number;
+}
+
+/**
+ * What a run with `until` is to decide: whether each variant is better than the first, else each agent, and whether thresholds of the pass rate are met.
+ * A round, all trials of one attempt, is one sample; its intervals hold at 95 % for all questions together, however often one looks.
+ * A trial without a verdict counts against every decision.
+ */
+export class Decisions {
+  readonly #questions: readonly Question[];
+  readonly #maxRounds: number;
+  /** Number of trials of a whole round. */
+  readonly #size: number;
+  /** Trials of rounds that are not complete, by attempt. */
+  readonly #open = new Map<number, Outcome[]>();
+  #rounds = 0;
+
+  /** Without `until`, or with nothing to decide, there are no decisions. */
+  constructor(plan: Pick<Plan, "trials" | "thresholds" | "until">) {
+    const { until, trials } = plan;
+    this.#maxRounds = until?.maxTrials ?? 0;
+    this.#size = trials.filter(({ attempt }) => attempt === 1).length;
+    this.#questions = until === undefined ? [] : questionsOf(plan);
+  }
+
+  get hasQuestions(): boolean {
+    return this.#questions.length > 0;
+  }
+
+  /** Adds a trial that has ended, in any order. */
+  add(result: Outcome): void {
+    const { attempt, error } = result;
+    if (!this.hasQuestions || error?.kind === "interrupted") return;
+    const round = this.#open.get(attempt) ?? [];
+    round.push(result);
+    this.#open.set(attempt, round);
+    for (let next = this.#open.get(this.#rounds + 1); next?.length === this.#size;) {
+      this.#open.delete(this.#rounds + 1);
+      this.#rounds += 1;
+      for (const { sample, low, high } of this.#questions) {
+        const value = sample(next);
+        if (value === undefined) continue;
+        low.add(value.low);
+        high.add(value.high);
+      }
+      next = this.#open.get(this.#rounds + 1);
+    }
+  }
+
+  /** Whether every question is decided. */
+  get areMade(): boolean {
+    return this.hasQuestions && this.result().every(({ verdict }) => verdict !== "undecided");
+  }
+
+  result(): readonly Decision[] {
+    const rounds = { rounds: this.#rounds, maxRounds: this.#maxRounds };
+    return this.#questions.map(({ decide, low, high }) =>
+      decide({ low: rounded(low.interval.low), high: rounded(high.interval.high) }, rounds),
+    );
+  }
+}
+
+/** The decisions of the trials of a run; undefined where it had none to make. */
+export function decisionsOf(trials: readonly Outcome[], plan: Plan): readonly Decision[] | undefined {
+  const decisions = new Decisions(plan);
+  if (!decisions.hasQuestions) return undefined;
+  for (const trial of trials) decisions.add(trial);
+  return decisions.result();
+}
+
+function questionsOf({
+  trials,
+  thresholds = {},
+  until,
+}: Pick<Plan, "trials" | "thresholds" | "until">): readonly Question[] {
+  const variants = [...new Set(trials.flatMap(({ variant }) => variant ?? []))];
+  const agents = [...new Set(trials.flatMap(({ agent }) => agent ?? []))];
+  const by = variants.length > 1 ? "variant" : "agent";
+  const [first = "", ...others] = by === "variant" ? variants : agents;
+  const names = Object.keys(thresholds).filter((name) => name === "passRate" || name === lowerBound);
+  const alpha = 0.05 / (others.length + names.length);
+  const inRound = trials.filter(({ attempt }) => attempt === 1).length;
+  const sequences = (variance: number): Pick<Question, "low" | "high"> => ({
+    low: new ConfidenceSequence({ alpha, variance }),
+    high: new ConfidenceSequence({ alpha, variance }),
+  });
+  const comparisons = others.map((second): Question => {
+    const pairs = inRound / (others.length + 1);
+    return {
+      sample: (round) => differenceIn(round, by, first, second),
+      decide: (interval, rounds) => {
+        const [low, high] = [2 * interval.low - 1, 2 * interval.high - 1].map(rounded) as [number, number];
+        const { margin } = until ?? {};
+        const common = { kind: "comparison", by, first, second, low, high, ...rounds } as const;
+        return {
+          ...common,
+          verdict: verdictOf(low, high, margin),
+          ...(margin === undefined ? {} : { margin }),
+        };
+      },
+      // Of the difference of two means of so many trials that pass in half of all cases, from -1 to 1 as from 0 to 1.
+      ...sequences(1 / (8 * pairs)),
+    };
+  });
+  const gates = names.map((threshold): Question => {
+    const value = thresholds[threshold] ?? 0;
+    return {
+      sample: rateIn,
+      decide: ({ low, high }, rounds) => {
+        const verdict = low >= value ? "met" : high < value ? "missed" : "undecided";
+        return { kind: "threshold", threshold, value, verdict, low, high, ...rounds };
+      },
+      ...sequences(1 / (4 * inRound)),
+    };
+  });
+  return [...comparisons, ...gates];
+}
+
+function verdictOf(low: number, high: number, margin = 0): "better" | "worse" | "equivalent" | "undecided" {
+  if (low > -margin && high < margin) return "equivalent";
+  return low > 0 ? "better" : high < 0 ? "worse" : "undecided";
+}
+
+/** The mean difference of two sides in a round, brought from the range of -1 to 1 to that of 0 to 1. */
+function differenceIn(
+  round: readonly Outcome[],
+  by: "variant" | "agent",
+  first: string,
+  second: string,
+): Sample | undefined {
+  const pairs = Map.groupBy(
+    round.filter((trial) => trial[by] === first || trial[by] === second),
+    ({ task, agent, variant }) => JSON.stringify([task, by === "variant" ? agent : variant]),
+  );
+  const differences = [...pairs.values()].flatMap((pair): Sample[] => {
+    const [before, after] = [first, second].map((name) => passOf(pair.find((trial) => trial[by] === name)));
+    if (before === undefined || after === undefined) return [];
+    return [{ low: after.low - before.high, high: after.high - before.low }];
+  });
+  return meanSample(differences.map(({ low, high }) => ({ low: (low + 1) / 2, high: (high + 1) / 2 })));
+}
+
+function rateIn(round: readonly Outcome[]): Sample | undefined {
+  return meanSample(round.flatMap((trial) => passOf(trial) ?? []));
+}
+
+function meanSample(samples: readonly Sample[]): Sample | undefined {
+  if (samples.length === 0) return undefined;
+  return { low: meanOf(samples.map(({ low }) => low)), high: meanOf(samples.map(({ high }) => high)) };
+}
+
+/** Undefined for a trial that was skipped on purpose. */
+function passOf(trial: Outcome | undefined): Sample | undefined {
+  switch (trial?.verdict) {
+    case "pass":
+      return { low: 1, high: 1 };
+    case "fail":
+      return { low: 0, high: 0 };
+    case "error":
+    case "timeout":
+      return { low: 0, high: 1 };
+    default:
+      return undefined;
+  }
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 1e6) / 1e6;
+}
+
+/** A decision in a sentence. */
+export function decisionText(decision: Decision): string {
+  const { verdict, low, high, rounds, maxRounds } = decision;
+  const most = rounds < maxRounds ? "" : ", the most that were allowed,";
+  const undecided = `After ${rounds} ${rounds === 1 ? "round" : "rounds"}${most} it is undecided`;
+  const decided = `Decided after ${rounds} of at most ${maxRounds} rounds; that holds in 95 % of all runs, however often one looks.`;
+  if (decision.kind === "threshold") {
+    const wanted = `the threshold ${decision.threshold} ${percent(decision.value)}`;
+    const range = `the pass rate on these tasks is between ${percent(low)} and ${percent(high)}`;
+    if (verdict === "undecided") return `${undecided} whether ${wanted} is met: ${range}.`;
+    return `The${wanted.slice(3)} is ${verdict}: ${range}. ${decided}`;
+  }
+  const { first, second, margin = 0 } = decision;
+  const difference = `the difference of their pass rates is between ${points(low)} and ${points(high)} points`;
+  if (verdict === "undecided")
+    return `${undecided} whether ${second} is better or worse than ${first} on these tasks: ${difference}.`;
+  if (verdict === "equivalent")
+    return `On these tasks ${second} is as good as ${first}: ${difference}, which is less than the margin of ${points(margin).slice(1)}. ${decided}`;
+  return `On these tasks ${second} is ${verdict} than ${first}: ${difference}. ${decided}`;
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 1000) / 10} %`;
+}
+
+function points(share: number): string {
+  const value = Math.round(share * 1000) / 10;
+  return value < 0 ? `−${-value}` : `+${value}`;
+}

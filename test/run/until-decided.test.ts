@@ -1,0 +1,171 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { Plan, Trial } from "../../src/model/plan.ts";
+import type { Decision, RunResult } from "../../src/model/result.ts";
+import { Decisions } from "../../src/report/decisions.ts";
+import { folderOf, runHere } from "../support/cli.ts";
+import { randomFrom } from "../support/simulate.ts";
+
+const sides = ["old", "new"];
+
+/** A plan of rounds of these tasks on both sides. */
+function planOf(tasks: number, until: Plan["until"], thresholds?: Plan["thresholds"]): Plan {
+  const trials = Array.from({ length: until?.maxTrials ?? 0 }, (_, attempt) =>
+    Array.from({ length: tasks }, (_unused, task) =>
+      sides.map((variant): Trial => {
+        const id = `t${attempt}-${task}-${variant}`;
+        return { id, task: `task ${task}`, agent: null, variant, attempt: attempt + 1 };
+      }),
+    ),
+  ).flat(2);
+  return { trials, until, thresholds } as unknown as Plan;
+}
+
+type Verdict = "pass" | "fail" | "error";
+
+/** Gives each trial a verdict until the run is decided. */
+function decide(plan: Plan, verdictOf: (trial: Trial) => Verdict): readonly Decision[] {
+  const decisions = new Decisions(plan);
+  for (const trial of plan.trials) {
+    if (decisions.areMade) break;
+    decisions.add({ ...trial, verdict: verdictOf(trial) });
+  }
+  return decisions.result();
+}
+
+describe("a decision", () => {
+  it("is a false alarm in less than 6 % of runs with a look after each trial, also with tasks of different difficulty", () => {
+    const random = randomFrom(7);
+    const runs = 200;
+    let alarms = 0;
+    for (let run = 0; run < runs; run += 1) {
+      const rates = Array.from({ length: 5 }, () => random());
+      const [decision] = decide(planOf(5, { maxTrials: 60 }), ({ task }) =>
+        random() < (rates[Number(task.slice(5))] ?? 0) ? "pass" : "fail",
+      );
+      if (decision?.verdict !== "undecided") alarms += 1;
+    }
+    expect(alarms / runs).toBeLessThan(0.06);
+  });
+
+  it("of a clear difference is made after few rounds", () => {
+    const random = randomFrom(8);
+    const [decision] = decide(planOf(5, { maxTrials: 100 }), ({ variant }) =>
+      random() < (variant === "new" ? 0.9 : 0.2) ? "pass" : "fail",
+    );
+    expect(decision).toMatchObject({ kind: "comparison", first: "old", second: "new", verdict: "better" });
+    expect(decision?.rounds).toBeLessThan(20);
+  });
+
+  it("is never made by trials without a verdict", () => {
+    const [decision] = decide(planOf(4, { maxTrials: 60 }), ({ variant, task }) =>
+      task === "task 0" ? (variant === "new" ? "pass" : "fail") : variant === "new" ? "error" : "pass",
+    );
+    expect(decision).toMatchObject({ verdict: "undecided", rounds: 60 });
+    expect(decision?.low).toBeLessThan(0);
+  });
+
+  it("can be that a difference does not matter", () => {
+    const random = randomFrom(9);
+    const [decision] = decide(planOf(10, { maxTrials: 400, margin: 0.2 }), () =>
+      random() < 0.9 ? "pass" : "fail",
+    );
+    expect(decision).toMatchObject({ verdict: "equivalent", margin: 0.2 });
+  });
+
+  it.each([
+    [0.95, "met"],
+    [0.2, "missed"],
+  ])("is whether a pass rate of %d reaches a threshold", (rate, verdict) => {
+    const random = randomFrom(10);
+    const decisions = decide(planOf(5, { maxTrials: 200 }, { lowerBound: 0.6 }), () =>
+      random() < rate ? "pass" : "fail",
+    );
+    expect(decisions.map(({ kind }) => kind)).toEqual(["comparison", "threshold"]);
+    expect(decisions[1]).toMatchObject({ threshold: "lowerBound", value: 0.6, verdict });
+  });
+});
+
+describe("run --until decided", () => {
+  const config = "mcp-eval.config.json";
+  const tool = (text: string): object => ({
+    transport: "mock",
+    mock: { tools: { mood: { inputSchema: { type: "object" }, responses: [{ return: text }] } } },
+  });
+  const test = { name: "mood", args: {}, expectedResult: "good" };
+  const moods = {
+    servers: { s: tool("bad") },
+    variants: { old: {}, new: { servers: { s: tool("good") } } },
+    toolHealthSuites: [{ name: "moods", parallel: true, tests: [test] }],
+    concurrency: 2,
+  };
+
+  it("ends when it is decided, and what did not run is not part of the run", async () => {
+    using folder = folderOf({ [config]: moods });
+    const at = { cwd: folder.path };
+    const run = await runHere(
+      ["run", "--until", "decided", "--max-trials", "50", "-q", "-r", "console", "-r", "json=out.json"],
+      at,
+    );
+    expect(run.code, run.stderr).toBe(1);
+    expect(run.stdout).toMatch(
+      /On these tasks new is better than old: .*\. Decided after \d+ of at most 50\s+rounds/s,
+    );
+    const result = JSON.parse(readFileSync(join(folder.path, "out.json"), "utf8")) as RunResult;
+    const [decision] = result.decisions ?? [];
+    expect(decision).toMatchObject({ verdict: "better", maxRounds: 50 });
+    expect(result.summary).toMatchObject({ skip: 0, total: result.trials.length });
+    expect(result.trials.length).toBeLessThan(60);
+    const shown = await runHere(["show", "-r", "json"], at);
+    expect(shown.code).toBe(1);
+    expect(JSON.parse(shown.stdout)).toMatchObject({ decisions: result.decisions, summary: result.summary });
+    const runs = join(folder.path, ".mcpvals/runs");
+    const plan = JSON.parse(
+      readFileSync(join(runs, readdirSync(runs)[0] ?? "", "plan.json"), "utf8"),
+    ) as Plan;
+    expect(plan.trials.map(({ id }) => id)).toEqual(result.trials.map(({ id }) => id));
+  });
+
+  it("is incomplete when it is undecided", async () => {
+    using folder = folderOf({ [config]: { ...moods, servers: { s: tool("good") } } });
+    const run = await runHere(["run", "--until", "decided", "--max-trials", "3", "-q"], { cwd: folder.path });
+    expect(run.code).toBe(3);
+    expect(run.stdout).toMatch(
+      /After 3 rounds, the most that were allowed, it is undecided whether new is better/,
+    );
+    expect(run.stdout).toContain(
+      "Incomplete: what --until decided was to find out is undecided after 3 rounds.",
+    );
+  });
+
+  it("meets a threshold with one variant", async () => {
+    using folder = folderOf({ [config]: moods });
+    const args = [
+      "run",
+      "--variant",
+      "new",
+      "--until",
+      "decided",
+      "--threshold",
+      "lowerBound=0.7",
+      "-r",
+      "json",
+    ];
+    const run = await runHere(args, { cwd: folder.path });
+    const { gates = [], decisions = [], trials } = JSON.parse(run.stdout) as RunResult;
+    expect(run.code).toBe(0);
+    expect(gates[0]).toMatchObject({ name: "lowerBound", verdict: "pass", value: decisions[0]?.low });
+    expect(trials.length).toBeLessThan(100);
+  });
+
+  it.each([
+    [["--variant", "new", "--until", "decided"], "there is nothing to decide"],
+    [["--max-trials", "3"], "--max-trials is for --until decided"],
+    [["--until", "decided", "--trials", "3"], "cannot be used with option"],
+  ])("refuses %j", async (args, message) => {
+    using folder = folderOf({ [config]: moods });
+    const run = await runHere(["run", ...args], { cwd: folder.path });
+    expect([run.code, run.stderr]).toEqual([2, expect.stringContaining(message)]);
+  });
+});
