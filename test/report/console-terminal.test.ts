@@ -120,9 +120,9 @@ describe("live progress", () => {
 
   it("is erased at the end, leaving what a plain log would say, in one piece", async () => {
     for (const run of [passingRun(), failingRun(), brokenRun(), variedRun()]) {
-      const { output, reporter, screen } = stage(run, { columns: 200 });
+      const { output, reporter, screen } = stage(run, { columns: 400 });
       await playSlowly(run, reporter, output);
-      const plain = captureOutput({ columns: 200 });
+      const plain = captureOutput({ columns: 400 });
       await play(run, consoleReporter(plain));
       expect(screen()).toEqual(plain.text().trimEnd().split("\n"));
       expect(output.timers()).toBe(0);

@@ -5,7 +5,7 @@ import type { Plan, Trial } from "../../src/model/plan.ts";
 import type { Decision, RunResult } from "../../src/model/result.ts";
 import { Decisions } from "../../src/report/decisions.ts";
 import { folderOf, runHere } from "../support/cli.ts";
-import { randomFrom } from "../support/simulate.ts";
+import { randomFrom } from "../../src/statistics/random.ts";
 
 const sides = ["old", "new"];
 

@@ -1,12 +1,13 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Emit, EventBody } from "../../src/model/event.ts";
+import type { Emit, EventBody, TraceEvent } from "../../src/model/event.ts";
 import { misfitIn, misfitOf } from "../../src/store/misfits.ts";
 
-/** Keeps what is emitted. Throws for an event that is not as the schema of its type says. */
+/** Keeps what is emitted. Throws for an event that the journal would not hold as the schema of its type says. */
 export function keepIn(events: EventBody[]): Emit {
   return (event) => {
-    const misfit = misfitOf([{ ...event, seq: events.length + 1, at: 0, trial: "t" }]);
+    const written = JSON.stringify({ ...event, seq: events.length + 1, at: 0, trial: "t" });
+    const misfit = misfitOf([JSON.parse(written) as TraceEvent]);
     if (misfit !== undefined) throw misfit;
     return events.push(event);
   };
