@@ -76,13 +76,6 @@ export type Trial = Model<typeof trialModel>;
 /** One set of servers that tasks are run with. */
 export type VariantPlan = Model<typeof variantModel>;
 
-/** What the types of agents are that act without any model. */
-export const withoutModel: Readonly<Record<string, string>> = {
-  scripted: "a written plan, not a model",
-  oracle: "the task's own solution, not a model",
-  null: "does nothing",
-};
-
 /**
  * Lays out every trial of an eval: task by task, agent by agent, attempt by attempt. Without an explicit concurrency as many run at once as
  * there are `processors`.

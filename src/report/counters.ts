@@ -8,7 +8,7 @@ import {
   type TriggerTest,
 } from "../graders/tool-routing.ts";
 import type { AgentSummary } from "../model/agent.ts";
-import { withoutModel } from "../model/plan.ts";
+import { withoutModel } from "../model/without-model.ts";
 import { sumOf, theseTasks } from "../statistics/rates.ts";
 import { eventsOf } from "../model/event.ts";
 import { type Exchange, hasFailed, type Outcome, outcomeOf, type Trajectory } from "../trace/trajectory.ts";

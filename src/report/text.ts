@@ -1,7 +1,8 @@
 import picocolors from "picocolors";
 import { lowerBound, roundMeasured } from "../graders/measurements/metrics.ts";
 import type { AgentSummary } from "../model/agent.ts";
-import { type Trial, withoutModel } from "../model/plan.ts";
+import type { Trial } from "../model/plan.ts";
+import { withoutModel } from "../model/without-model.ts";
 import { coverageTotals } from "./counters.ts";
 import {
   countWarnings,

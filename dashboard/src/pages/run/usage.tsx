@@ -1,5 +1,5 @@
 import { type ReactElement, useMemo } from "react";
-import { withoutModel } from "../../../../src/model/plan.ts";
+import { withoutModel } from "../../../../src/model/without-model.ts";
 import type { RunMeasurements } from "../../../../src/model/result.ts";
 import type { RunDocument, TrialRow } from "../../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
