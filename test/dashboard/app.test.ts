@@ -213,8 +213,9 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await using opened = await open();
     const { page } = opened;
     const summary = { total: 4, pass: 3, fail: 1, error: 0, timeout: 0, skip: 0, warnings: 7 };
+    const passRate = { value: 0.75, low: 0.3, high: 0.95 };
     await serveRuns(page, [
-      { id: "first", variants: ["old", "new"], filter: "--task add*", summary },
+      { id: "first", variants: ["old", "new"], filter: "--task add*", summary, passRate },
       { id: "second" },
       { id: "third" },
     ]);
