@@ -24,6 +24,18 @@ export function formatPercent(share: number): string {
   return percentage.format(share);
 }
 
+/** A rate as a whole percentage: only all is 100 %, and only nothing 0 %. */
+export function formatRate(share: number): string {
+  const rounded = Math.round(share * 100);
+  if (share < 1 && rounded === 100) return ">99%";
+  return share > 0 && rounded === 0 ? "<1%" : `${rounded}%`;
+}
+
+/** The interval of a rate, such as `31–83%`. */
+export function formatRange({ low, high }: { readonly low: number; readonly high: number }): string {
+  return `${formatRate(low).replace("%", "")}–${formatRate(high)}`;
+}
+
 /** A threshold, or a value that is rounded for comparison with one. */
 export function formatPrecise(value: number, style: "number" | "percent"): string {
   return (style === "percent" ? precisePercentage : preciseNumber).format(value);

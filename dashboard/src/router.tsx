@@ -10,6 +10,7 @@ import { findingsSearch, FindingsView } from "./pages/run/findings.tsx";
 import { GradersView } from "./pages/run/graders.tsx";
 import { RunLayout } from "./pages/run/layout.tsx";
 import { OverviewView } from "./pages/run/overview.tsx";
+import { ratesSearch } from "./pages/run/rates.tsx";
 import { ruleSearch, RuleView } from "./pages/run/rule.tsx";
 import { serversSearch, ServersView } from "./pages/run/servers.tsx";
 import { trialsSearch, TrialsView } from "./pages/run/trials.tsx";
@@ -34,7 +35,7 @@ const runs = createRoute({
 });
 const run = createRoute({ getParentRoute: () => root, path: "/runs/$run", component: RunLayout });
 const runViews = [
-  createRoute({ getParentRoute: () => run, path: "/", component: OverviewView }),
+  createRoute({ getParentRoute: () => run, path: "/", component: OverviewView, validateSearch: ratesSearch }),
   createRoute({
     getParentRoute: () => run,
     path: "/trials",

@@ -1,7 +1,8 @@
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { formatDuration } from "../../dashboard/src/format.ts";
+import { formatDuration, formatRange, formatRate } from "../../dashboard/src/format.ts";
 import {
   type PackedRun,
   packRows,
@@ -16,6 +17,7 @@ import { folderOf, root, runHere } from "../support/cli.ts";
 import { faultsOf, faultsOfPages, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
 import { openDashboard, runAndOpen, soon, startWaiting } from "./support.ts";
 import type { Verdict } from "../../src/model/grade.ts";
+import type { RunResult } from "../../src/model/result.ts";
 
 const hostile = '<img src=x onerror="pwned=1"> javascript:pwned=1 \u202egnp\u001b[31m';
 
@@ -99,6 +101,19 @@ it.each([
   [119_900, "1 min 59 s"],
   [3_600_000, "1 h 00 min"],
 ])("shows %d ms as %s", (ms, text) => expect(formatDuration(ms)).toBe(text));
+
+/** The text of what may be in several lines. */
+function inOneLine(text: string): string {
+  return text.replaceAll(/\s+/g, " ").trim();
+}
+
+it.each([
+  [0, "0%"],
+  [0.001, "<1%"],
+  [0.625, "63%"],
+  [0.996, ">99%"],
+  [1, "100%"],
+])("shows a rate of %d as %s", (rate, text) => expect(formatRate(rate)).toBe(text));
 
 // Each takes seconds, and the browser is another program on a machine that may be busy.
 describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, () => {
@@ -332,11 +347,10 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     const { page, go } = opened;
     await go(`/runs/${both}`);
     await page.getByText("4 of 12 trials failed, 4 had an error or a timeout.").waitFor();
-    const cells = page.getByRole("row", { name: /add hasty/ }).getByRole("link");
-    expect(await cells.evaluateAll((links) => links.map((link) => link.ariaLabel))).toEqual([
-      "Attempt 1: Fail",
-      "Attempt 2: Fail",
-    ]);
+    await page.getByRole("row", { name: /^add / }).getByRole("link", { name: "0/2" }).click();
+    await page.getByRole("columnheader", { name: "add hasty 0/2 passed" }).waitFor();
+    expect(await page.locator("tbody tr td:nth-child(2)").allTextContents()).toEqual(["Fail", "Fail"]);
+    await page.goBack();
     await page.getByRole("link", { name: /^Trials / }).click();
     const verdicts = page.locator("tbody tr td:nth-child(2)");
     expect((await verdicts.allTextContents()).slice(0, 5)).toEqual(["Fail", "Fail", "Fail", "Fail", "Error"]);
@@ -346,6 +360,85 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { level: 1, name: /calc\/<img/ }).waitFor();
     expect(new URL(page.url()).hash).toMatch(/trials\/t\d+/);
+  });
+
+  it("has the rates of its result for each task by agent, with those of all tasks, and no rate where there is no verdict", async () => {
+    await using opened = await open();
+    const { page, go } = opened;
+    await go(`/runs/${both}`);
+    const { rates } = JSON.parse(
+      readFileSync(join(dashboard.path, ".mcpvals", "runs", both, "result.json"), "utf8"),
+    ) as RunResult;
+    if (rates?.tasks === undefined) throw new Error("the result has no rates");
+    const table = page.getByRole("table", { name: "Pass rates by task" });
+    const headings = await table.getByRole("columnheader").allInnerTexts();
+    expect(headings).toEqual(["Task", "no agent", "careful", "hasty"]);
+    const cell = async (row: Locator, { agent }: { readonly agent: string | null }): Promise<string> =>
+      inOneLine(
+        await row
+          .getByRole("cell")
+          .nth(headings.indexOf(agent ?? "no agent") - 1)
+          .innerText(),
+      );
+    for (const task of rates.tasks.filter(({ task: name }) => !name.includes(hostile))) {
+      const { passed, scored, unscored, rate } = task;
+      const shown = await cell(table.getByRole("row", { name: new RegExp(`^${task.task} `) }), task);
+      expect(shown).toContain(`${passed}/${scored}`);
+      if (rate === undefined) expect(shown).toContain(`no verdict ${unscored} not judged`);
+      else expect(shown).toContain(`${formatRate(rate.value)} 95% interval ${formatRange(rate)}`);
+    }
+    const all = table.getByRole("row", { name: /^All tasks / });
+    for (const group of rates.groups) {
+      if (group.theseTasks === undefined) throw new Error("a side has no rate");
+      expect(await cell(all, group)).toContain(formatRange(group.theseTasks));
+    }
+  });
+
+  it("lists the tasks of one agent by their rate, lowest first, or as chosen, and marks those that are flaky", async () => {
+    using folder = folderOf({});
+    // It fails until it has been tried three times.
+    const counted = `echo >> "${folder.path}/tried"; test $(wc -l < "${folder.path}/tried") -gt 3`;
+    for (const [name, run] of Object.entries({ "a steady one": "test -e .", "at first not": counted }))
+      writeFileSync(
+        join(folder.path, `${name}.json`),
+        JSON.stringify({
+          apiVersion: "mcp-eval/v1",
+          kind: "Task",
+          metadata: { name },
+          spec: { verify: [{ command: { run, expect: { exitCode: 0 } } }] },
+        }),
+      );
+    const files = ["a steady one.json", "at first not.json"];
+    await runHere(["run", ...files, "-n", "4", "-j", "1"], { cwd: folder.path });
+    await using list = await openDashboard(folder.path);
+    await using opened = await openPage(browser, list.served.address(), wide);
+    const { page } = opened;
+    await page.getByRole("row", { name: /Fail/ }).getByRole("link").first().click();
+    const table = page.getByRole("table", { name: "Pass rates by task" });
+    const rows = async (): Promise<string[]> => (await table.getByRole("row").allInnerTexts()).map(inOneLine);
+    const shown = [
+      /^Task( ↑)? Pass rate Time Attempts$/,
+      /^at first not 25% 95% interval 5–70% flaky 1\/4 /,
+      /^a steady one 100% 95% interval 51–100% 4\/4 /,
+      /^All tasks 63% 95% interval \d+–\d+% 5\/8 /,
+    ];
+    await soon(rows).toEqual(shown.map((each) => expect.stringMatching(each)));
+    const attempts = table
+      .getByRole("row", { name: /^at first not/ })
+      .getByRole("link", { name: /^Attempt/ });
+    expect(await attempts.evaluateAll((links) => links.map((link) => link.ariaLabel))).toEqual([
+      "Attempt 1: Fail",
+      "Attempt 2: Fail",
+      "Attempt 3: Fail",
+      "Attempt 4: Pass",
+    ]);
+    await table.getByRole("button", { name: "Task" }).click();
+    await soon(rows).toEqual([0, 2, 1, 3].map((at) => expect.stringMatching(shown[at] ?? /^$/)));
+    await page.reload();
+    await page.getByRole("button", { name: "Lowest rates first" }).click();
+    await soon(rows).toEqual(shown.map((each) => expect.stringMatching(each)));
+    expect(await faultsOf(page)).toEqual([]);
+    expect(opened.problems).toEqual([]);
   });
 
   it("says which thresholds a run missed, and that trials failed", async () => {

@@ -1,5 +1,6 @@
 import { memo, type ReactElement } from "react";
 import type { TrialRow } from "../../../src/report/documents/documents.ts";
+import { formatNumber } from "../format.ts";
 import { type Status, statusOf, toneOf, useShownStatus, VerdictSign, wordOf } from "./verdict-badge.tsx";
 
 /** The attempts of a task: a link for each, with its verdict. */
@@ -38,4 +39,28 @@ function Attempt({
       <VerdictSign status={status} />
     </a>
   );
+}
+
+/** The first attempts of a task, and how many more there are. */
+export function FirstAttempts({
+  run,
+  trials,
+  most,
+}: {
+  readonly run: string;
+  readonly trials: readonly TrialRow[];
+  readonly most: number;
+}): ReactElement {
+  const rest = trials.length - most;
+  return (
+    <div className="flex items-center gap-1">
+      <Attempts run={run} trials={trials.slice(0, most)} />
+      {rest > 0 && <span className="text-muted text-xs">+{formatNumber(rest)}</span>}
+    </div>
+  );
+}
+
+/** In rem: an attempt is 1.5 wide, with a gap. */
+export function attemptsWidth(attempts: number, most: number): number {
+  return Math.min(attempts, most + 1) * 1.75 + 1;
 }

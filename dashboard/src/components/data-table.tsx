@@ -44,6 +44,7 @@ export function DataTable<Row>({
   sort,
   onSort,
   groupOf,
+  total,
 }: {
   /** What it is a table of. */
   readonly label: string;
@@ -55,6 +56,8 @@ export function DataTable<Row>({
   readonly onSort?: (sort: Sort) => void;
   /** The group of a row; rows of one group follow each other. Each group has a heading. Absent: there are none. */
   readonly groupOf?: ((row: Row) => RowGroup) | undefined;
+  /** A row about all of them, which stays at the end. */
+  readonly total?: Row | undefined;
 }): ReactElement {
   const ordered = useMemo(() => sorted(rows, columns, sort), [rows, columns, sort]);
   const lines = useMemo(() => linesOf(ordered, groupOf), [ordered, groupOf]);
@@ -68,6 +71,7 @@ export function DataTable<Row>({
       head={columns.map((column, index) => (
         <HeaderCell key={column.id} column={column} isFirst={index === 0} sort={sort} onSort={onSort} />
       ))}
+      foot={total === undefined ? undefined : cells(total, columns, "bg-raised sticky bottom-0 font-medium")}
       renderRow={(line, attributes) =>
         "group" in line ? (
           <tr key={line.group.key} {...attributes}>
@@ -82,17 +86,7 @@ export function DataTable<Row>({
           </tr>
         ) : (
           <tr key={rowKey(line.row)} {...attributes} className="hover:bg-raised group">
-            {columns.map((column, index) =>
-              index === 0 ? (
-                <th key={column.id} scope="row" className={`font-normal ${rowHeader} ${cellStyle(column)}`}>
-                  {column.cell(line.row)}
-                </th>
-              ) : (
-                <td key={column.id} className={cellStyle(column)}>
-                  {column.cell(line.row)}
-                </td>
-              ),
-            )}
+            {cells(line.row, columns, rowStyle)}
           </tr>
         )
       }
@@ -125,8 +119,22 @@ function linesOf<Row>(
 /** Of what stays at the side while a table is scrolled. */
 export const rowHeader = "row-header group-hover:bg-raised";
 
-function cellStyle(column: { readonly align?: "right" }): string {
-  return `border-line truncate border-b px-2 group-last:border-b-0 ${alignment(column)}`;
+const rowStyle = "border-line border-b font-normal group-last:border-b-0";
+
+/** The cells of a row; the first names it. */
+function cells<Row>(row: Row, columns: readonly Column<Row>[], style: string): ReactNode {
+  return columns.map((column, index) => {
+    const className = `truncate px-2 ${style} ${alignment(column)}`;
+    return index === 0 ? (
+      <th key={column.id} scope="row" className={`${rowHeader} ${className}`}>
+        {column.cell(row)}
+      </th>
+    ) : (
+      <td key={column.id} className={className}>
+        {column.cell(row)}
+      </td>
+    );
+  });
 }
 
 function HeaderCell<Row>({

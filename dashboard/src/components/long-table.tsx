@@ -16,6 +16,7 @@ export type RenderRow<Row> = (
 export function LongTable<Row>({
   label,
   head,
+  foot,
   columns,
   rows,
   renderRow,
@@ -26,6 +27,8 @@ export function LongTable<Row>({
   readonly label: string;
   /** Its first row. */
   readonly head?: ReactNode;
+  /** Its last row, which stays in sight. */
+  readonly foot?: ReactNode;
   /** Number of columns. */
   readonly columns: number;
   readonly rows: readonly Row[];
@@ -64,7 +67,7 @@ export function LongTable<Row>({
         className={`panel overflow-x-auto ${isLong ? "max-h-[calc(100dvh-8rem)] overflow-y-auto" : ""}`}
       >
         <table
-          aria-rowcount={rows.length + heads}
+          aria-rowcount={rows.length + heads + (foot === undefined ? 0 : 1)}
           className={`w-full border-separate border-spacing-0 ${className}`}
           style={{ minWidth: `${width}rem` }}
         >
@@ -83,6 +86,13 @@ export function LongTable<Row>({
               )}
             <Spacer rows={rows.length - to} columns={columns} />
           </tbody>
+          {foot !== undefined && (
+            <tfoot>
+              <tr aria-rowindex={rows.length + heads + 1} style={{ height: rowHeight }}>
+                {foot}
+              </tr>
+            </tfoot>
+          )}
         </table>
       </div>
       {side === "more" && (

@@ -10,7 +10,7 @@ import {
   statementsOf,
 } from "../../../src/report/documents/compare-runs.ts";
 import type { RunDocument, RunRow, TrialRow } from "../../../src/report/documents/documents.ts";
-import { Attempts } from "../components/attempts.tsx";
+import { attemptsWidth, FirstAttempts } from "../components/attempts.tsx";
 import { type Column, DataTable } from "../components/data-table.tsx";
 import { Nothing } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
@@ -364,8 +364,8 @@ function taskColumns(
   const attempts = Math.max(
     ...tasks.flatMap(({ before, after }) => [before?.trials.length ?? 0, after?.trials.length ?? 0]),
   );
-  // An attempt is 1.5 rem wide, with a gap; "not in this run" needs seven.
-  const width = Math.max(8, Math.min(attempts, maxShownAttempts + 1) * 1.75 + 1);
+  // "not in this run" needs seven rem.
+  const width = Math.max(8, attemptsWidth(attempts, maxShownAttempts));
   const hasTokens = tasks.some(({ before, after }) => (before ?? after)?.tokens !== undefined);
   return [
     {
@@ -405,13 +405,7 @@ function Side({
   readonly side: ComparedTask<TrialRow>["before"];
 }): ReactElement {
   if (side === undefined) return <span className="text-muted text-xs">not in this run</span>;
-  const rest = side.trials.length - maxShownAttempts;
-  return (
-    <div className="flex items-center gap-1">
-      <Attempts run={run} trials={side.trials.slice(0, maxShownAttempts)} />
-      {rest > 0 && <span className="text-muted text-xs">+{formatNumber(rest)}</span>}
-    </div>
-  );
+  return <FirstAttempts run={run} trials={side.trials} most={maxShownAttempts} />;
 }
 
 /** The first attempts that have another verdict, or else the first two: what one looks at side by side. */

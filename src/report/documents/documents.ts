@@ -101,6 +101,8 @@ export interface RunDocument extends RunRow {
   readonly usage?: Usage;
   readonly judgeUsage?: Usage;
   readonly gates?: RunResult["gates"];
+  /** Absent until it has ended, and where its result has none. */
+  readonly rates?: RunResult["rates"];
   readonly fingerprints?: RunResult["fingerprints"];
   readonly judges?: RunResult["judges"];
   readonly coverage?: RunResult["coverage"];

@@ -156,13 +156,14 @@ export class EndedTrials {
   document(row: RunRow, result: Omit<RunResult, "trials">): PackedRun {
     const { verdict, durationMs, summary, environment, gates, judges, coverage, measurements, routing } =
       result;
-    const { passRate, fingerprints } = result;
+    const { passRate, rates, fingerprints } = result;
     return withoutUndefined({
       ...row,
       verdict,
       durationMs,
       summary,
       passRate,
+      rates,
       fingerprints,
       environment,
       trials: packRows(this.#rows),

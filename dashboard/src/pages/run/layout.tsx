@@ -199,7 +199,7 @@ function Views({ run }: { readonly run: RunDocument }): ReactElement {
   const failed = useMemo(() => alikeFindings(run.findings).length, [run.findings]);
   return (
     <nav aria-label="Views of the run" className="border-line mb-4 flex flex-wrap border-b">
-      <Link to="/runs/$run" params={params} activeOptions={{ exact: true }} className={tabStyle}>
+      <Link to="/runs/$run" params={params} activeOptions={withAnySearch} className={tabStyle}>
         Overview
       </Link>
       <Link to="/runs/$run/trials" params={params} activeOptions={withAnySearch} className={tabStyle}>

@@ -13,6 +13,7 @@ import { counted, formatPercent } from "../../format.ts";
 import { FindingText } from "./findings.tsx";
 import { gateName, gateValue, gateWanted, useShownRun } from "./layout.tsx";
 import { byResultText, type TrialGroups, TrialMatrix, trialsByTask } from "./matrix.tsx";
+import { RateTable, shownRates } from "./rates.tsx";
 
 /** So many tasks that did not pass, or findings, are named at once. */
 const maxShownNames = 5;
@@ -20,20 +21,22 @@ const maxShownNames = 5;
 export function OverviewView(): ReactElement {
   const run = useShownRun();
   const groups = useMemo(() => trialsByTask(run.trials), [run.trials]);
+  const rates = shownRates(run);
   return (
     <>
       {run.gates !== undefined && <Gates gates={run.gates} />}
       {run.kind === "check" ? <FirstFindings run={run} /> : <NotPassed run={run.id} groups={groups} />}
-      <Section
-        title="Trials by task"
-        aside={run.kind === "run" ? <PassRate trials={run.trials} /> : undefined}
-      >
-        {run.trials.length === 0 ? (
-          <EmptyState title="The run has no trials" />
-        ) : (
-          <TrialMatrix run={run.id} groups={groups} />
-        )}
-      </Section>
+      {rates === undefined ? (
+        <Section title="Trials by task" aside={<PassRate run={run} />}>
+          {run.trials.length === 0 ? (
+            <EmptyState title="The run has no trials" />
+          ) : (
+            <TrialMatrix run={run.id} groups={groups} />
+          )}
+        </Section>
+      ) : (
+        <RateTable run={run} rates={rates} groups={groups} />
+      )}
     </>
   );
 }
@@ -157,16 +160,15 @@ function nameOf({ task, agent, variant }: TrialRow): string {
   return [task, agent, variant].filter((each) => each !== undefined).join(" · ");
 }
 
-function PassRate({ trials }: { readonly trials: readonly TrialRow[] }): ReactElement | null {
-  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
-  const byResult = byResultText(judged);
-  const rate = rateOfTrials(trials);
+/** The mean of the tasks' rates; counted here only for runs of older versions, and those that go on. */
+function PassRate({ run: { kind, trials, passRate } }: { readonly run: RunDocument }): ReactElement | null {
+  const rate = kind === "run" ? (passRate ?? rateOfTrials(trials)) : undefined;
   if (rate === undefined) return null;
+  const byResult = byResultText(trials);
   return (
     <span className="text-muted">
-      {formatPercent(rate.value)} of {counted(judged.length, "trial")} with a verdict passed
-      {byResult !== "" && `, ${byResult}`} (95% interval for these tasks {formatPercent(rate.low)} to{" "}
-      {formatPercent(rate.high)})
+      Pass rate {formatPercent(rate.value)} (95% interval for these tasks {formatPercent(rate.low)} to{" "}
+      {formatPercent(rate.high)}){byResult !== "" && `, ${byResult}`}
     </span>
   );
 }
