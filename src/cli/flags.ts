@@ -35,14 +35,14 @@ export interface FailOnFlags {
   readonly failOn?: FailOn;
 }
 
-/** Adds what says which difference matters, and which verdict fails. */
-export function addFailOnFlags(command: Command): Command {
+/** Adds what says which difference matters, and which verdict fails; `of` is what has a verdict. */
+export function addFailOnFlags(command: Command, of: string): Command {
   return command
     .option("--margin <points>", "difference of pass rates that does not matter, such as 5", points)
     .addOption(
       new Option(
         "--fail-on <verdict>",
-        "exit with 1 if the pass rate of a side is worse, or not better, or also if it is undecided; an undecided comparison is exit code 3 otherwise. Without it a comparison is a report and changes no exit code",
+        `worse: exit with 1 if ${of} is worse; not-better: also if it is equivalent; undecided: also if it is undecided, which is exit code 3 otherwise. Without it a comparison only reports`,
       ).choices(failOnNames),
     );
 }
@@ -51,7 +51,7 @@ export function addFailOnFlags(command: Command): Command {
 const maxMargin = 50;
 
 /** Reads a difference of pass rates in points, such as `5`, as a share. */
-export function points(text: string): number {
+function points(text: string): number {
   const value = Number(text);
   if (text.trim() !== "" && value > 0 && value <= maxMargin) return value / 100;
   throw new InvalidArgumentError(`Give a number of points above 0, at most ${maxMargin}, such as 5.`);

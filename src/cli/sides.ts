@@ -4,13 +4,13 @@ import * as z from "zod";
 import { McpvalsError, messageOf } from "../base/error.ts";
 import { readRegularFile } from "../base/files.ts";
 import { asObject, exact, type Json, withoutUndefined } from "../base/json.ts";
-import { maxDocumentBytes } from "../base/limits.ts";
+import { maxDocumentBytes, maxYamlBytes } from "../base/limits.ts";
 import { maxProblems, placeProblems, problemAt, type Problem, repeatedNames } from "../base/problem.ts";
 import { type Baseline, baselineSchema } from "../model/baseline.ts";
 import { resultSchema, type RunResult } from "../model/result.ts";
 import { problemsOfIssues } from "../model/zod-problems.ts";
+import { originOf, sideOfBaseline } from "../report/baseline.ts";
 import { comparedTrial, type NamedSide } from "../report/comparison.ts";
-import type { ComparedTrial } from "../report/documents/compare-runs.ts";
 import { replayRun } from "../report/replay.ts";
 import { readHead, runState } from "../store/run-files.ts";
 import { readRun, type StoredRun } from "../store/run-folder.ts";
@@ -22,7 +22,8 @@ import { writeError } from "./terminal.ts";
  */
 export async function readSide(name: string, runs: string): Promise<NamedSide> {
   const path = resolve(name);
-  if (name.endsWith(".json") && existsSync(path) && statSync(path).isFile()) return sideOfFile(name, path);
+  if (/\.(?:json|ya?ml)$/i.test(name) && existsSync(path) && statSync(path).isFile())
+    return sideOfFile(name, path);
   const stored = await readRun(runs, name);
   if (stored.torn) writeError(`${name}: the journal's last line is incomplete and was ignored.`);
   return { ...sideOfResult(name, replayRun(stored).result, unfinishedRun(stored)), alias: stored.id };
@@ -35,10 +36,10 @@ function unfinishedRun({ folder, durationMs, interrupted }: StoredRun): string |
   return runState(folder, readHead(folder)) === "running" ? "still goes on" : "was killed before its end";
 }
 
-function sideOfFile(name: string, path: string): NamedSide {
-  const document = readJson(name, path);
+async function sideOfFile(name: string, path: string): Promise<NamedSide> {
+  const document = await readDocument(name, path);
   const { schema } = asObject(document);
-  if (schema === "mcpvals.baseline/1") return sideOfBaseline(name, path, checkBaseline(name, document));
+  if (schema === "mcpvals.baseline/1") return sideOfBaseline(name, checkBaseline(name, document));
   const result = checked(
     name,
     resultSchema,
@@ -52,15 +53,22 @@ function sideOfFile(name: string, path: string): NamedSide {
   return sideOfResult(name, result, result.verdict === "interrupted" ? "was interrupted" : undefined);
 }
 
+const baselineHint = "Write one with: npx mcpvals run … --baseline FILE --update-baseline";
+
+/** Reads a baseline. Throws McpvalsError of kind `usage`. */
+export async function readBaseline(name: string): Promise<Baseline> {
+  const path = resolve(name);
+  if (!existsSync(path))
+    throw new McpvalsError("config/unreadable", `there is no baseline ${name}`, { hint: baselineHint });
+  return checkBaseline(name, await readDocument(name, path));
+}
+
 function checkBaseline(name: string, document: Json): Baseline {
-  const baseline = checked(
-    name,
-    baselineSchema,
-    document,
-    "Write one with: npx mcpvals run … --baseline FILE --update-baseline",
-  );
-  const problems = baseline.tasks.flatMap(({ passed, trials }, index) =>
-    passed <= trials ? [] : [problemAt(["tasks", index, "passed"], `must be at most the ${trials} trials`)],
+  const baseline = checked(name, baselineSchema, document, baselineHint);
+  const problems = baseline.tasks.flatMap(({ passed, scored }, index) =>
+    passed <= scored
+      ? []
+      : [problemAt(["tasks", index, "passed"], `must be at most ${scored}, as scored beside it`)],
   );
   const repeated = repeatedNames(
     baseline.tasks.map(({ task, suite, agent, variant }, index) => ({
@@ -72,11 +80,17 @@ function checkBaseline(name: string, document: Json): Baseline {
   return baseline;
 }
 
-function readJson(name: string, path: string): Json {
+/** Reads a file as YAML where its name says so, else as JSON. Throws `config/unreadable`. */
+async function readDocument(name: string, path: string): Promise<Json> {
+  const isYaml = /\.ya?ml$/i.test(name);
   try {
-    return JSON.parse(readRegularFile(path, maxDocumentBytes).toString()) as Json;
+    const text = readRegularFile(path, isYaml ? maxYamlBytes : maxDocumentBytes).toString();
+    if (!isYaml) return JSON.parse(text) as Json;
+    const { parseStrictYaml } = await import("../base/parse-yaml.ts");
+    return parseStrictYaml(text) as Json;
   } catch (cause) {
-    throw new McpvalsError("config/unreadable", `${name} cannot be read as JSON: ${messageOf(cause)}`, {
+    const what = isYaml ? "YAML" : "JSON";
+    throw new McpvalsError("config/unreadable", `${name} cannot be read as ${what}: ${messageOf(cause)}`, {
       cause,
     });
   }
@@ -110,7 +124,7 @@ function refusal(name: string, problems: readonly Problem[], hint?: string): Mcp
 
 /** A result as a side. Throws `usage/invalid-option` for a check. */
 function sideOfResult(name: string, result: RunResult, unfinished?: string): NamedSide {
-  const { id, gradedFrom, retryOf, trials, fingerprints } = result;
+  const { trials, fingerprints } = result;
   if (trials.length > 0 && trials.every(({ form }) => form === "check"))
     throw new McpvalsError(
       "usage/invalid-option",
@@ -122,29 +136,8 @@ function sideOfResult(name: string, result: RunResult, unfinished?: string): Nam
   return withoutUndefined({
     name,
     unfinished,
-    origin: (gradedFrom ?? retryOf)?.id ?? id,
+    origin: originOf(result),
     trials: trials.filter(({ form }) => form !== "check").map(comparedTrial),
     fingerprints,
   });
-}
-
-/** Each task as so many trials with its means: a comparison needs no more of them. */
-function sideOfBaseline(name: string, path: string, { tasks }: Baseline): NamedSide {
-  const trials = tasks.flatMap(({ task, suite, variant, agent, passed, trials: count, durationMs, tokens }) =>
-    Array.from({ length: count }, (__, index): ComparedTrial =>
-      withoutUndefined({
-        task,
-        suite,
-        variant,
-        agent,
-        verdict: index < passed ? ("pass" as const) : ("fail" as const),
-        durationMs,
-        inputTokens: tokens,
-      }),
-    ),
-  );
-  const known = tasks.flatMap(({ task, fingerprint }) =>
-    fingerprint === undefined ? [] : [[task, fingerprint] as const],
-  );
-  return { name, origin: path, trials, fingerprints: Object.fromEntries(known) };
 }

@@ -2,20 +2,23 @@ import * as z from "zod";
 import type { Model } from "./fields.ts";
 import { count, milliseconds } from "./result-parts.ts";
 
+/** Most trials of a task: far more than a run has. */
+const maxTrials = 1_000_000;
+
 const baselineTaskSchema = z
   .strictObject({
     task: z.string().describe("Name of the task."),
     suite: z.string().describe("The suite of a tool test.").exactOptional(),
-    variant: z.string().exactOptional(),
-    agent: z.string().exactOptional(),
+    variant: z.string().describe("Name of the variant, if the eval has variants.").exactOptional(),
+    agent: z.string().describe("Name of the agent. Absent when no agent takes part.").exactOptional(),
+    passed: count.describe("Trials that passed."),
+    scored: z.int().min(1).max(maxTrials).describe("Trials with the verdict pass or fail."),
+    durationMs: milliseconds.describe("Mean of these trials, to three digits.").exactOptional(),
+    tokens: z.number().min(0).describe("Mean of those that used a model, to three digits.").exactOptional(),
     fingerprint: z
       .string()
       .describe("Hash of what the task is and how it is graded: a task with another one is not compared.")
       .exactOptional(),
-    passed: count.describe("Trials that passed."),
-    trials: z.int().min(1).describe("Trials with the verdict pass or fail."),
-    durationMs: milliseconds.describe("Mean of these trials, to two digits.").exactOptional(),
-    tokens: z.number().min(0).describe("Mean of those that used a model, to two digits.").exactOptional(),
   })
   .meta({ id: "BaselineTask", description: "A task with its agent and variant." });
 
@@ -25,8 +28,13 @@ export const baselineSchema = z
     schema: z.literal("mcpvals.baseline/1").describe("Name and version of this format."),
     mcpvals: z.string().describe("Version of mcpvals that wrote it."),
     name: z.string().describe("Name of the eval."),
-    tasks: z.array(baselineTaskSchema).min(1).describe("Sorted by task, variant and agent."),
+    run: z.string().describe("Id of the run that recorded the trials."),
+    tasks: z
+      .array(baselineTaskSchema)
+      .min(1)
+      .describe("Sorted by task, variant and agent; every trial that was to have a verdict has one."),
   })
   .meta({ title: "mcpvals baseline", description: "What later runs are compared with." });
 
 export type Baseline = Model<typeof baselineSchema>;
+export type BaselineTask = Model<typeof baselineTaskSchema>;

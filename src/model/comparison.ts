@@ -96,6 +96,7 @@ const taskSchema = z
 const comparedSchema = z
   .strictObject({
     name: z.string().describe("The second side."),
+    run: z.string().describe("Id of its run, where that is not its name.").exactOptional(),
     verdict: verdict.describe("That of the pass rate, for the question."),
     notes: z.array(z.string()).describe("What to know of the sides, such as that a run was interrupted."),
     statements: z.array(statementSchema).describe("Empty where no task was measured on both sides."),
@@ -121,6 +122,7 @@ export const comparisonSchema = z
   .strictObject({
     schema: z.literal("mcpvals.comparison/1").describe("Name and version of this format."),
     first: z.string().describe("The side that the others are compared with."),
+    firstRun: z.string().describe("Id of its run, where that is not its name.").exactOptional(),
     question: z.enum(questions).describe("Whose verdict `failOn` looks at."),
     margin: share
       .describe("A difference of pass rates that does not matter. Absent: none was named.")

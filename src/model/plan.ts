@@ -1,10 +1,13 @@
 import * as z from "zod";
 import { type AgentSpec, type AgentSummary, agentSummarySchema } from "./agent.ts";
+import { baselineSchema } from "./baseline.ts";
 import { type Eval, type Thresholds, type UntilDecided, untilModel, type Variant } from "./eval.ts";
 import { type Model, text } from "./fields.ts";
+import { share } from "./result-parts.ts";
 import type { ServerSpec } from "./server.ts";
 import { type Task, taskModel } from "./task.ts";
 import { mapValues } from "../base/json.ts";
+import { failOnNames } from "../statistics/compare.ts";
 
 const trialModel = z
   .strictObject({
@@ -66,6 +69,20 @@ export const planModel = z
       .describe(
         "The trials are the most that run: it ends when it is decided which side is better, or whether a threshold is met. Absent: all run.",
       )
+      .exactOptional(),
+    baseline: z
+      .strictObject({
+        name: text.describe("Its file, as the command names it."),
+        document: baselineSchema,
+        margin: share
+          .describe("Difference of pass rates that does not matter. Absent: any does.")
+          .exactOptional(),
+        failOn: z
+          .enum(failOnNames)
+          .describe("Which verdict of the comparison fails the run. Absent: none does.")
+          .exactOptional(),
+      })
+      .describe("What the run is compared with at its end. Absent: nothing.")
       .exactOptional(),
   })
   .meta({ title: "mcpvals plan", description: "Everything that a run executes, resolved and in order." });

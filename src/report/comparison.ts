@@ -13,7 +13,6 @@ import {
   isPairedBy,
   type Kind,
   namesIn,
-  type Rates,
   type RunComparison,
   type Side,
   type SideName,
@@ -30,50 +29,62 @@ export interface NamedSide extends Side, SideName {
   readonly origin: string;
 }
 
-/** One side against the first. */
-interface Compared {
-  readonly side: NamedSide;
-  readonly comparison: RunComparison;
-  readonly statements: readonly Statement[];
-  readonly notes: readonly string[];
-}
-
-export interface Comparison {
-  readonly first: NamedSide;
-  readonly margin?: number;
-  readonly compared: readonly Compared[];
-}
-
 export interface CompareSidesOptions {
   /** What is the difference between the sides, where they are parts of one run. */
   readonly across?: Kind | undefined;
   readonly margin?: number | undefined;
+  /** Whose verdict `failOn` looks at. Default: that on these tasks. */
+  readonly question?: Question | undefined;
+  readonly failOn?: FailOn | undefined;
 }
 
 /**
- * Compares sides with the first. Throws `usage/invalid-option` for the same trials on two sides, and for sides with several agents or variants of
- * which none has a name that the other one has.
+ * Compares sides with the first, and says what `--fail-on` makes of it. Throws `usage/invalid-option` for the same trials on two sides, and for sides with several
+ * agents or variants of which none has a name that the other one has.
  */
 export function compareSides(
+  sides: readonly [NamedSide, ...NamedSide[]],
+  { across, margin, question = "these tasks", failOn }: CompareSidesOptions = {},
+): ComparisonDocument {
+  const [first, ...others] = sides;
+  refuseIncomparable(sides, across);
+  const named = others.map((second) => ({
+    first,
+    second,
+    comparison: compareRuns(first, second, { across }),
+  }));
+  const statements = statementsOf(named, withoutUndefined({ margin }));
+  const compared = named.map((each, index) => {
+    const said = statements[index] ?? [];
+    return comparedDocument(each, {
+      statements: said,
+      notes: notesOf(each, across),
+      verdict: verdictFor(said, question),
+    });
+  });
+  const verdicts = compared.map(({ verdict }) => verdict);
+  return withoutNoise(
+    withoutUndefined({
+      schema: "mcpvals.comparison/1" as const,
+      first: first.name,
+      firstRun: runOf(first),
+      question,
+      margin,
+      failOn: failOn && { verdict: failOn, exitCode: failCode(verdicts, failOn) },
+      compared,
+    }),
+  );
+}
+
+/** Throws what {@link compareSides} does; sides need only have the tasks, agents and variants that they will have. */
+export function refuseIncomparable(
   [first, ...others]: readonly [NamedSide, ...NamedSide[]],
-  { across, margin }: CompareSidesOptions = {},
-): Comparison {
-  const sides = others.map((side, index) => {
+  across?: Kind,
+): void {
+  for (const [index, side] of others.entries()) {
     if (across === undefined) refuseSame(side, [first, ...others.slice(0, index)]);
     for (const kind of ["variant", "agent"] as const) requireCommonName(kind, first, side, across);
-    return { first, second: side, comparison: compareRuns(first, side, { across }) };
-  });
-  const statements = statementsOf(sides, withoutUndefined({ margin }));
-  return withoutUndefined({
-    first,
-    margin,
-    compared: sides.map(({ second, comparison }, index) => ({
-      side: second,
-      comparison,
-      statements: statements[index] ?? [],
-      notes: notesOf(first, second, comparison, across),
-    })),
-  });
+  }
 }
 
 function refuseSame(side: NamedSide, others: readonly NamedSide[]): void {
@@ -102,9 +113,7 @@ function requireCommonName(kind: Kind, first: NamedSide, second: NamedSide, acro
 }
 
 function notesOf(
-  first: NamedSide,
-  second: NamedSide,
-  { unscored }: RunComparison,
+  { first, second, comparison: { unscored } }: ComparedSides,
   across: Kind | undefined,
 ): readonly string[] {
   const sides = [
@@ -133,47 +142,49 @@ function verdictFor(statements: readonly Statement[], question: Question): State
   return found?.verdict ?? "undecided";
 }
 
-/** A comparison as JSON, with what `--fail-on` makes of it. */
-export function comparisonDocument(
-  { first, margin, compared }: Comparison,
-  { question, failOn }: { readonly question: Question; readonly failOn?: FailOn | undefined },
-): ComparisonDocument {
-  const verdicts = compared.map(({ statements }) => verdictFor(statements, question));
-  return withoutNoise(
-    withoutUndefined({
-      schema: "mcpvals.comparison/1" as const,
-      first: first.name,
-      question,
-      margin,
-      failOn: failOn && { verdict: failOn, exitCode: failCode(verdicts, failOn) },
-      compared: compared.map(({ side, comparison, statements, notes }) => {
-        const { rates, theseTasks, tasksLikeThese, durations, tokens, tasks } = comparison;
-        return withoutUndefined({
-          name: side.name,
-          verdict: verdictFor(statements, question),
-          notes,
-          statements,
-          tasksCompared: comparison.compared.tasks,
-          tasksInAll: comparison.compared.of,
-          rates: rates && { first: rates.before, second: rates.after },
-          theseTasks: theseTasks && differenceDocument(theseTasks),
-          tasksLikeThese: tasksLikeThese && differenceDocument(tasksLikeThese),
-          durations,
-          tokens,
-          tasks: tasks.map(taskDocument),
-        });
-      }),
-    }),
-  );
+type ComparedDocument = ComparisonDocument["compared"][number];
+
+/** One side against the first. */
+interface ComparedSides {
+  readonly first: NamedSide;
+  readonly second: NamedSide;
+  readonly comparison: RunComparison;
 }
 
-type DifferenceDocument = NonNullable<ComparisonDocument["compared"][number]["theseTasks"]>;
+function comparedDocument(
+  { second, comparison }: ComparedSides,
+  { verdict, notes, statements }: Pick<ComparedDocument, "verdict" | "notes" | "statements">,
+): ComparedDocument {
+  const { rates, theseTasks, tasksLikeThese, durations, tokens, tasks } = comparison;
+  return withoutUndefined({
+    name: second.name,
+    run: runOf(second),
+    verdict,
+    notes,
+    statements,
+    tasksCompared: comparison.compared.tasks,
+    tasksInAll: comparison.compared.of,
+    rates: rates && { first: rates.before, second: rates.after },
+    theseTasks: theseTasks && differenceDocument(theseTasks),
+    tasksLikeThese: tasksLikeThese && differenceDocument(tasksLikeThese),
+    durations,
+    tokens,
+    tasks: tasks.map(taskDocument),
+  });
+}
+
+function runOf({ name, alias }: NamedSide): string | undefined {
+  return alias === name ? undefined : alias;
+}
+
+type DifferenceDocument = NonNullable<ComparedDocument["theseTasks"]>;
 
 function differenceDocument({ difference, least, most }: OpenDifference): DifferenceDocument {
   return least === difference ? difference : { ...difference, least, most };
 }
 
-type TaskDocument = ComparisonDocument["compared"][number]["tasks"][number];
+type TaskDocument = ComparedDocument["tasks"][number];
+type SideCounts = NonNullable<TaskDocument["first"]>;
 
 function taskDocument(compared: ComparedTask): TaskDocument {
   const { task, suite, agent, variant, changed, difference, before, after } = compared;
@@ -189,7 +200,7 @@ function taskDocument(compared: ComparedTask): TaskDocument {
   });
 }
 
-function countsOf(side: NonNullable<ComparedTask["before"]>): NonNullable<TaskDocument["first"]> {
+function countsOf(side: NonNullable<ComparedTask["before"]>): SideCounts {
   const { passed, scored, unscored, leftOut, passRate, durationMs, tokens } = side;
   return withoutUndefined({ passed, scored, unscored, leftOut, passRate, durationMs, tokens });
 }
@@ -203,22 +214,22 @@ const maxNameWidth = 40;
 const nothingCommon = "They have no task in common that both measured, so nothing can be compared.";
 
 /** A comparison for people, wrapped to a width. */
-export function comparisonText({ first, compared }: Comparison, columns: number): string {
+export function comparisonText(document: ComparisonDocument, columns: number): string {
   const wrapped = (text: string, indent: number, hang = indent): readonly string[] =>
     wrapText(visibleText(text), columns - hang).map(
       (line, index) => " ".repeat(index === 0 ? indent : hang) + line,
     );
-  const blocks = compared.map(({ side, comparison, statements, notes }) => [
-    [...wrapped(headline(first, side, comparison), 0, 2), ...notes.flatMap((note) => wrapped(note, 2))],
-    statements.length === 0
+  const blocks = document.compared.map((compared) => [
+    [...wrapped(headline(document, compared), 0, 2), ...compared.notes.flatMap((note) => wrapped(note, 2))],
+    compared.statements.length === 0
       ? wrapped(nothingCommon, 2)
-      : statements.flatMap(({ verdict, text, changes = "" }) =>
+      : compared.statements.flatMap(({ verdict, text, changes = "" }) =>
           wrapText(visibleText(`${text} ${changes}`.trimEnd()), columns - textColumn).map(
             (line, at) => (at === 0 ? `  ${verdict}` : "").padEnd(textColumn) + line,
           ),
         ),
-    rateLines(first.name, side.name, comparison).flatMap((line) => wrapped(line, 2, 4)),
-    taskLines(first, side, comparison).flatMap((line) => wrapped(line, 2, 4)),
+    rateLines(document.first, compared).flatMap((line) => wrapped(line, 2, 4)),
+    taskLines(document.first, compared).flatMap((line) => wrapped(line, 2, 4)),
   ]);
   return blocks
     .map((sections) => sections.filter((lines) => lines.length > 0).map((lines) => lines.join("\n")))
@@ -227,35 +238,42 @@ export function comparisonText({ first, compared }: Comparison, columns: number)
 }
 
 /** Which sides are compared, and of how many tasks. */
-function headline(first: NamedSide, side: NamedSide, { compared }: RunComparison): string {
+function headline(
+  { first, firstRun }: ComparisonDocument,
+  { name, run, tasksCompared, tasksInAll }: ComparedDocument,
+): string {
   const tasks =
-    compared.tasks === compared.of
-      ? countOf(compared.of, "task")
-      : `${compared.tasks} of ${countOf(compared.of, "task")} compared`;
-  return `${titleOf(side)} compared with ${titleOf(first)}: ${tasks}`;
+    tasksCompared === tasksInAll
+      ? countOf(tasksInAll, "task")
+      : `${tasksCompared} of ${countOf(tasksInAll, "task")} compared`;
+  return `${titleOf(name, run)} compared with ${titleOf(first, firstRun)}: ${tasks}`;
 }
 
-/** A side by its name, and what else it is called. */
-function titleOf({ name, alias }: NamedSide): string {
-  return alias === undefined || alias === name ? name : `${name} (${alias})`;
+/** A side by its name, and the run that it is. */
+function titleOf(name: string, run: string | undefined): string {
+  return run === undefined ? name : `${name} (${run})`;
 }
 
-function rateLines(
-  first: string,
-  second: string,
-  { rates, tasksLikeThese }: RunComparison,
-): readonly string[] {
+type Rates = NonNullable<ComparedDocument["rates"]>["first"];
+
+/** Whether what is said of tasks like these has a base. */
+function hasEnoughTasks({ tasksLikeThese }: ComparedDocument): boolean {
+  return (tasksLikeThese?.pairs ?? 0) >= minTasks;
+}
+
+function rateLines(first: string, compared: ComparedDocument): readonly string[] {
+  const { name: second, rates } = compared;
   if (rates === undefined) return [];
   const names = [first, second].map(visibleText);
   const width = Math.min(maxNameWidth, Math.max(...names.map(displayWidth)));
-  const isKnown = (tasksLikeThese?.difference.pairs ?? 0) >= minTasks;
+  const isKnown = hasEnoughTasks(compared);
   const line = (name: string | undefined, { theseTasks: these, tasksLikeThese: others }: Rates): string =>
     `${padToWidth(name ?? "", width)}  ${rateText(these)} on these tasks${others === undefined || !isKnown ? "" : `, ${rangeText(others)} for tasks like these`}`;
-  return ["Pass rates, with 95 % intervals:", line(names[0], rates.before), line(names[1], rates.after)];
+  return ["Pass rates, with 95 % intervals:", line(names[0], rates.first), line(names[1], rates.second)];
 }
 
 /** The tasks that are of interest: those that changed, and those that are not compared. */
-function taskLines(first: NamedSide, second: NamedSide, { tasks }: RunComparison): readonly string[] {
+function taskLines(first: string, { name, tasks }: ComparedDocument): readonly string[] {
   const moved = tasks.filter(({ difference = 0 }) => difference !== 0);
   const others = tasks.filter(({ difference }) => difference === undefined);
   const shown = [...moved, ...others].slice(0, maxShownTasks);
@@ -263,24 +281,24 @@ function taskLines(first: NamedSide, second: NamedSide, { tasks }: RunComparison
   if (shown.length === 0) return [];
   return [
     "Tasks that changed or were not compared:",
-    ...shown.map((task) => `${nameOf(task)}  ${changeText(task, first.name, second.name)}`),
+    ...shown.map((task) => `${nameOf(task)}  ${changeText(task, first, name)}`),
     ...(more === 0 ? [] : [`… and ${more} more; all are in --format json`]),
   ];
 }
 
-function nameOf({ task, agent, variant }: ComparedTask): string {
+function nameOf({ task, agent, variant }: TaskDocument): string {
   const rest = [agent, variant].filter((each) => each !== undefined);
   return rest.length === 0 ? task : `${task} (${rest.join(", ")})`;
 }
 
-function changeText({ before, after, changed }: ComparedTask, first: string, second: string): string {
-  if (before === undefined) return `only in ${second}`;
-  if (after === undefined) return `only in ${first}`;
+function changeText({ first, second, changed }: TaskDocument, firstName: string, secondName: string): string {
+  if (first === undefined) return `only in ${secondName}`;
+  if (second === undefined) return `only in ${firstName}`;
   if (changed === true) return "not compared: the task, or how it is graded, is not the same";
-  return `${countText(before)} → ${countText(after)}`;
+  return `${countText(first)} → ${countText(second)}`;
 }
 
-function countText({ passed, scored, unscored, leftOut }: NonNullable<ComparedTask["before"]>): string {
+function countText({ passed, scored, unscored, leftOut }: SideCounts): string {
   const parts = [
     ...(scored === 0 ? [] : [`${passed}/${scored}`]),
     ...(unscored === 0 ? [] : [`${unscored} without a verdict`]),
@@ -309,24 +327,25 @@ function cell(text: string): string {
 }
 
 /** A comparison in Markdown. */
-export function comparisonMarkdown({ first, compared }: Comparison): string {
-  const sections = compared.map(({ side, comparison, statements, notes }) => [
-    [`## ${cell(headline(first, side, comparison))}`],
-    notes.map(cell),
-    statements.length === 0
+export function comparisonMarkdown(document: ComparisonDocument): string {
+  const { first } = document;
+  const sections = document.compared.map((compared) => [
+    [`## ${cell(headline(document, compared))}`],
+    compared.notes.map(cell),
+    compared.statements.length === 0
       ? [nothingCommon]
-      : statements.map(
+      : compared.statements.map(
           ({ verdict, text, changes = "" }) => `- **${verdict}**: ${cell(`${text} ${changes}`.trimEnd())}`,
         ),
-    rateTable(first.name, side.name, comparison)
+    rateTable(first, compared)
       .map((cells) => `| ${cells.map(cell).join(" | ")} |`)
       .toSpliced(1, 0, "| --- | --- | --- |"),
     [
-      `| task | ${cell(first.name)} | ${cell(side.name)} |`,
+      `| task | ${cell(first)} | ${cell(compared.name)} |`,
       "| --- | --- | --- |",
-      ...comparison.tasks.map(
+      ...compared.tasks.map(
         (task) =>
-          `| ${cell(nameOf(task))}${task.changed === true ? " (not the same task)" : ""} | ${task.before === undefined ? "-" : countText(task.before)} | ${task.after === undefined ? "-" : countText(task.after)} |`,
+          `| ${cell(nameOf(task))}${task.changed === true ? " (not the same task)" : ""} | ${task.first === undefined ? "-" : countText(task.first)} | ${task.second === undefined ? "-" : countText(task.second)} |`,
       ),
     ],
   ]);
@@ -339,13 +358,10 @@ export function comparisonMarkdown({ first, compared }: Comparison): string {
 }
 
 /** Rows of a table of pass rates, with its heading; empty if nothing was measured on both sides. */
-function rateTable(
-  first: string,
-  second: string,
-  { rates, tasksLikeThese }: RunComparison,
-): readonly (readonly string[])[] {
+function rateTable(first: string, compared: ComparedDocument): readonly (readonly string[])[] {
+  const { name: second, rates } = compared;
   if (rates === undefined) return [];
-  const isKnown = (tasksLikeThese?.difference.pairs ?? 0) >= minTasks;
+  const isKnown = hasEnoughTasks(compared);
   const row = (name: string, { theseTasks: these, tasksLikeThese: others }: Rates): readonly string[] => [
     name,
     rateText(these),
@@ -353,8 +369,8 @@ function rateTable(
   ];
   return [
     ["pass rate", "on these tasks (95 % interval)", "for tasks like these"],
-    row(first, rates.before),
-    row(second, rates.after),
+    row(first, rates.first),
+    row(second, rates.second),
   ];
 }
 

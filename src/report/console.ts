@@ -63,7 +63,7 @@ import {
   taskKey,
   taskPlace,
 } from "./text.ts";
-import { comparisonsOf } from "./comparison.ts";
+import { comparisonsOf, comparisonText } from "./comparison.ts";
 import { decisionText } from "./decisions.ts";
 import { Progress } from "./progress.ts";
 
@@ -322,7 +322,8 @@ function endLines(
       gates,
     ];
     const decided = decisionLines(result, ending.page);
-    return joined([...wrong, ...(result.verdict === "pass" ? [] : reasons), decided, summary]);
+    const baseline = baselineLines(result, ending.page);
+    return joined([...wrong, ...(result.verdict === "pass" ? [] : [...reasons, baseline]), decided, summary]);
   }
   return joined([
     ...wrong,
@@ -330,6 +331,7 @@ function endLines(
     warnings,
     remarkLines("Not required", optionalRemarks(result.trials), ending),
     byTaskLines(ending),
+    baselineLines(result, ending.page),
     gates,
     decisionLines(result, ending.page),
     coverage === true ? coverageLines(result, ending.page) : [],
@@ -546,6 +548,13 @@ function rateLines(rows: readonly RateRow[], { style, width }: Page): string[] {
     ];
     return `  ${parts.join("  ")}`.trimEnd();
   });
+}
+
+/** How the run compares with its baseline. */
+function baselineLines({ comparison }: RunResult, { style, width }: Page): string[] {
+  if (comparison === undefined) return [];
+  const [headline = "", ...lines] = comparisonText(comparison, width).split("\n");
+  return [style.strong(headline), ...lines];
 }
 
 /** What the run was to decide. */

@@ -9,7 +9,7 @@ import type { Gate } from "./trial-result.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
 import { explainTrial } from "./explain.ts";
 import { calledText, checkedServers, hasSeveralServers, placesText, serverText } from "./findings.ts";
-import { comparisonsOf } from "./comparison.ts";
+import { comparisonMarkdown, comparisonsOf } from "./comparison.ts";
 import { decisionText } from "./decisions.ts";
 import { measurementLines } from "./measurements.ts";
 import {
@@ -92,6 +92,7 @@ export function markdownText(
     ...(byResult === "" ? [] : [[plain(`${byResult}.`)]]),
     gateTable(result.gates ?? []),
     isCheck ? [] : rateTable(result),
+    result.comparison === undefined ? [] : [comparisonMarkdown(result.comparison)],
     ...[...checkedServers(tasks.values())].map(([server, about]) => [
       `**${plain(server)}**: ${plain(serverText(about))}`,
     ]),

@@ -4,6 +4,7 @@ import { eventsOf, type TraceEvent } from "../model/event.ts";
 import type { RecordedRun, RunResult, TrialResult } from "../model/result.ts";
 import { buildTrajectory, readTrace } from "../trace/trajectory.ts";
 import { fingerprintsOf } from "./fingerprint.ts";
+import { compareWithBaseline } from "./baseline.ts";
 import { collectEvidence } from "./evidence.ts";
 import { explained } from "../store/misfits.ts";
 import type { RunEnd } from "./reporter.ts";
@@ -63,10 +64,12 @@ export class RunReplay {
     const interrupted =
       this.#run.interrupted === true || trials.some(({ error }) => error?.code === "run/interrupted");
     const start = Date.parse(startedAt);
+    const fingerprints = fingerprintsOf(plan.tasks);
     const head = {
       ...this.#run,
       durationMs: durationMs ?? Math.max(0, (lastAt ?? start) - start),
-      fingerprints: fingerprintsOf(plan.tasks),
+      fingerprints,
+      comparison: compareWithBaseline(plan, { ...this.#run, trials, interrupted, fingerprints }),
     };
     return this.#tally.result(head, trials, plan, { interrupted });
   }

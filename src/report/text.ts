@@ -6,7 +6,7 @@ import { withoutModel } from "../model/without-model.ts";
 import { coverageTotals } from "./counters.ts";
 import {
   countWarnings,
-  decidesFailures,
+  failuresOf,
   decidingGrades,
   type Gate,
   unfinishedState,
@@ -17,6 +17,7 @@ import type { Task } from "../model/task.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../model/result.ts";
 import { cutToWidth, displayWidth, padToWidth, wrapText } from "../base/columns.ts";
 import { quoteBar, visibleLines, visibleText } from "../base/visible-text.ts";
+import { withoutUndefined } from "../base/json.ts";
 import { addUsage } from "../trace/trajectory.ts";
 import type { Proportion } from "../statistics/rates.ts";
 import { taskRate } from "./rates.ts";
@@ -538,7 +539,7 @@ export function gradedText({ gradedFrom }: Pick<RunResult, "gradedFrom">): strin
 
 /** What the trials alone do not say of the verdict: a threshold, warnings, what was not evaluated; empty otherwise. */
 export function verdictReason(result: RunResult): string {
-  const { verdict, summary, trials, maxWarnings = Infinity, gates = [], decisions = [] } = result;
+  const { verdict, summary, trials, maxWarnings = Infinity, gates = [], decisions = [], comparison } = result;
   const { total, pass, fail, error, timeout } = summary;
   const notRun = trials.filter(wasNotRun).length;
   const gatesText = (which: Gate["verdict"]): string =>
@@ -547,13 +548,16 @@ export function verdictReason(result: RunResult): string {
       .map(gateText)
       .join("; ");
   if (verdict === "fail") {
-    const low = gatesText("fail");
-    if (low !== "") return `Failed: ${low}.`;
-    if (fail > 0 && !decidesFailures(gates.map(({ name }) => name))) return "";
+    const low = [gatesText("fail"), comparedText(comparison, 1)].filter((text) => text !== "");
+    if (low.length > 0) return `Failed: ${low.join("; ")}.`;
+    const thresholds = Object.fromEntries(gates.map(({ name, threshold }) => [name, threshold]));
+    if (failuresOf(trials, { thresholds, ...withoutUndefined({ comparison }) }).length > 0) return "";
     return `Failed: ${countOf(countWarnings(trials), "warning")}; --max-warnings allows ${maxWarnings}.`;
   }
   if (verdict === "pass")
-    return fail === 0 ? "" : `Passed, though ${countOf(fail, "trial")} failed: ${gatesText("pass")}.`;
+    return fail === 0
+      ? ""
+      : `Passed, though ${countOf(fail, "trial")} failed: ${[gatesText("pass"), comparedText(comparison, 0)].filter((text) => text !== "").join("; ")}.`;
   if (verdict === "interrupted") {
     const before = notRun === 0 ? "" : ` before ${countOf(notRun, "trial")} of ${total} could finish`;
     const cutOff = trials.filter((trial) => unfinishedState(trial) === "cut-off").length;
@@ -572,11 +576,30 @@ export function verdictReason(result: RunResult): string {
   const undecided = decisions.find((decision) => decision.verdict === "undecided");
   if (undecided !== undefined)
     return `Incomplete: what --until decided was to find out is undecided after ${countOf(undecided.rounds, "round")}.`;
-  const unmeasured = gatesText("incomplete");
+  const unmeasured = [gatesText("incomplete"), comparedText(comparison, 3)]
+    .filter((text) => text !== "")
+    .join("; ");
   if (unmeasured !== "") return `Incomplete: ${unmeasured}.`;
   return pass + fail === 0
     ? "Incomplete: every trial was skipped."
     : `Incomplete: ${countOf(trials.filter(checkedNothing).length, "trial")} checked nothing.`;
+}
+
+/** What a comparison says of a run of which it decides, where it comes to an exit code; empty otherwise. */
+function comparedText(comparison: RunResult["comparison"], exit: 0 | 1 | 3): string {
+  const { failOn, first = "", compared: [only] = [] } = comparison ?? {};
+  if (failOn?.exitCode !== exit || only === undefined) return "";
+  const baseline = visibleText(first);
+  const asked = `--fail-on ${failOn.verdict}`;
+  switch (only.verdict) {
+    case "better":
+    case "worse":
+      return `it is ${only.verdict} than ${baseline} (${asked})`;
+    case "equivalent":
+      return `it is as good as ${baseline} (${asked})`;
+    case "undecided":
+      return `it is undecided whether it is better or worse than ${baseline} (${asked})`;
+  }
 }
 
 /** How many of the trials with a verdict passed, and beside it what that does not say: `3/4, 1 by the tool's result only, 2 not judged`; `word` follows the first. */

@@ -223,7 +223,9 @@ function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean 
 }
 
 /** What decides about a run besides its trials. */
-export interface VerdictRules extends Partial<Pick<RunResult, "coverage" | "environment" | "decisions">> {
+export interface VerdictRules extends Partial<
+  Pick<RunResult, "coverage" | "environment" | "decisions" | "comparison">
+> {
   readonly interrupted: boolean;
   readonly maxWarnings?: number | undefined;
   readonly thresholds?: Thresholds | undefined;
@@ -233,8 +235,8 @@ export interface VerdictRules extends Partial<Pick<RunResult, "coverage" | "envi
  * The verdict of a run. An interrupted run is `interrupted`; else a failed trial, a value below its threshold, or more than
  * `maxWarnings` warnings make it `fail`; else it is `incomplete` when something could have changed the verdict (an error, a
  * timeout, a trial that was never run or in which nothing was checked, nothing to compare with a threshold) or when no trial was
- * judged, or when what it was to decide is undecided; else `pass`. Where there is a threshold of `passRate` or `lowerBound`, it decides about failed trials; one of `trigger_accuracy` about
- * those that failed as trigger tests.
+ * judged, or when what it was to decide is undecided; else `pass`. A comparison with `failOn` is a failure, or undecided, as its exit code says. See {@link failuresOf} for which failed
+ * trials count.
  */
 export function runVerdict(
   trials: readonly TrialResult[],
@@ -243,12 +245,12 @@ export function runVerdict(
   if (interrupted) return "interrupted";
   const { pass, fail, error, timeout } = summarize(trials);
   const gates = gatesOf(trials, thresholds, covering);
-  const isFailed =
-    !decidesFailures(Object.keys(thresholds)) &&
-    trials.some((trial) => trial.verdict === "fail" && !isTriggerTest(trial, thresholds));
+  const compared = covering.comparison?.failOn?.exitCode;
+  const isFailed = compared === 1 || failuresOf(trials, { thresholds, ...covering }).length > 0;
   if (isFailed || gates.some(({ verdict }) => verdict === "fail") || tooManyWarnings(trials, maxWarnings))
     return "fail";
-  const isUndecided = covering.decisions?.some(({ verdict }) => verdict === "undecided") === true;
+  const isUndecided =
+    compared === 3 || covering.decisions?.some(({ verdict }) => verdict === "undecided") === true;
   const isOpen = error + timeout > 0 || isUndecided || gates.some(({ verdict }) => verdict === "incomplete");
   if (isOpen || pass + fail === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
     return "incomplete";
@@ -258,6 +260,32 @@ export function runVerdict(
 /** Whether one of the thresholds of these names decides about failed trials, of which otherwise one fails the run. */
 export function decidesFailures(names: readonly string[]): boolean {
   return names.some((name) => name === "passRate" || name === lowerBound);
+}
+
+/**
+ * The failed trials that fail a run: all, but where something else decides about them. A threshold of `passRate` or `lowerBound` does about all, one of `trigger_accuracy` about those
+ * that failed as trigger tests, a comparison with `failOn` about those of the tasks that it compares.
+ */
+export function failuresOf(
+  trials: readonly TrialResult[],
+  { thresholds = {}, comparison }: Pick<VerdictRules, "thresholds" | "comparison">,
+): readonly TrialResult[] {
+  if (decidesFailures(Object.keys(thresholds))) return [];
+  const [compared] = comparison?.failOn === undefined ? [] : comparison.compared;
+  const tasks = Map.groupBy(
+    (compared?.tasks ?? []).filter(({ difference }) => difference !== undefined),
+    taskOf,
+  );
+  const isCompared = (trial: TrialResult): boolean =>
+    tasks
+      .get(taskOf(trial))
+      ?.some(
+        ({ agent = trial.agent, variant = trial.variant }) =>
+          agent === trial.agent && variant === trial.variant,
+      ) === true;
+  return trials.filter(
+    (trial) => trial.verdict === "fail" && !isTriggerTest(trial, thresholds) && !isCompared(trial),
+  );
 }
 
 /** Whether a failed trial failed only as a test of what its prompt triggers, and there is a threshold for such tests. */
@@ -292,7 +320,7 @@ export class RunTally {
 
   /** The result of the run, with all of its trials. */
   result(
-    { id, startedAt, durationMs, environment, gradedFrom, retryOf, fingerprints }: ResultHead,
+    { id, startedAt, durationMs, environment, gradedFrom, retryOf, fingerprints, comparison }: ResultHead,
     trials: readonly TrialResult[],
     plan: Plan,
     { interrupted }: Pick<VerdictRules, "interrupted">,
@@ -303,7 +331,7 @@ export class RunTally {
       schema: "mcpvals.result/1" as const,
       id,
       name: plan.name,
-      ...conclude(trials, plan, { interrupted, environment, ...totals }),
+      ...conclude(trials, plan, { interrupted, environment, ...totals, ...withoutUndefined({ comparison }) }),
       startedAt,
       durationMs,
       gradedFrom,
@@ -314,6 +342,7 @@ export class RunTally {
       trials,
       rates,
       ...totals,
+      comparison,
       environment,
     });
   }
@@ -333,6 +362,8 @@ interface ResultHead extends Pick<
   "id" | "startedAt" | "durationMs" | "environment" | "gradedFrom" | "retryOf"
 > {
   readonly fingerprints: RunResult["fingerprints"] | undefined;
+  /** With the baseline of the plan. */
+  readonly comparison: RunResult["comparison"] | undefined;
 }
 
 /** What a result says of its verdict. */

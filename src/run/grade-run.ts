@@ -8,6 +8,7 @@ import { calibrationFile } from "../graders/judge/calibration.ts";
 import { type Plan, taskOf } from "../model/plan.ts";
 import { createMultiplexer } from "../report/reporter.ts";
 import type { RunEnvironment, TrialResult } from "../model/result.ts";
+import { compareWithBaseline } from "../report/baseline.ts";
 import { KeptEvidence } from "../report/evidence.ts";
 import { fingerprintsOf } from "../report/fingerprint.ts";
 import { notRun, RunTally, ungradedTrial } from "../report/trial-result.ts";
@@ -131,7 +132,10 @@ export async function gradeRun(
     const interrupted = ordered.some(({ error }) => error?.code === "run/interrupted");
     const durationMs = Math.round(performance.now() - started);
     const fingerprints = fingerprintsOf(plan.tasks);
-    const result = tally.result({ ...head, durationMs, fingerprints }, ordered, plan, { interrupted });
+    const comparison = compareWithBaseline(plan, { ...head, trials: ordered, interrupted, fingerprints });
+    const result = tally.result({ ...head, durationMs, fingerprints, comparison }, ordered, plan, {
+      interrupted,
+    });
     await folder.finish(result, plan);
     await reporters.onRunEnd({ result, evidence: evidence.byTrial });
     const notGraded = [...dropped].map(

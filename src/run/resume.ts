@@ -25,7 +25,7 @@ interface CurrentRun {
 export function refuseChanged({ id, plan, environment }: OpenedRun, now: CurrentRun): void {
   const changes = [
     ...changedTasks(plan, now.plan),
-    ...(["agents", "variants", "trials", "thresholds", "until", "maxWarnings"] as const)
+    ...(["agents", "variants", "trials", "thresholds", "until", "maxWarnings", "baseline"] as const)
       .filter((member) => !isSame(plan[member], now.plan[member]))
       .map((member) => planNames[member]),
     ...(["mcpvals", "agents", "judge", "servers", "taskServers", "variants"] as const)
@@ -49,6 +49,7 @@ const planNames = {
   thresholds: "the thresholds",
   until: "--until",
   maxWarnings: "--max-warnings",
+  baseline: "the baseline",
 } as const;
 
 const environmentNames = {

@@ -11,6 +11,7 @@ import type { TraceEvent } from "../model/event.ts";
 import type { Eval } from "../model/eval.ts";
 import { createPlan, type Plan } from "../model/plan.ts";
 import { fingerprintsOf } from "../report/fingerprint.ts";
+import type { PlannedBaseline } from "../report/baseline.ts";
 import { KeptEvidence } from "../report/evidence.ts";
 import { RunTally } from "../report/trial-result.ts";
 import { extensionSummaries, runEnvironment } from "../report/environment.ts";
@@ -63,6 +64,8 @@ export interface RunOptions extends ExtensionsOptions {
   readonly keepPassed?: boolean;
   /** Stop after the first trial that does not pass. */
   readonly bail?: boolean;
+  /** What it is compared with at its end. */
+  readonly baseline?: PlannedBaseline;
   /** More warnings fail the run. */
   readonly maxWarnings?: number;
   /** Whether unmet requirements of a task are an error instead of skipping it. */
@@ -126,13 +129,14 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const { compareState } = options;
   const plan: Plan = {
     ...createPlan(spec, availableParallelism()),
-    ...exact({ maxWarnings: options.maxWarnings }),
+    ...exact({ maxWarnings: options.maxWarnings, baseline: options.baseline }),
   };
   const { redact = createRedactor(loaded.secrets) } = options;
   const reporters = createMultiplexer(options.reporters ?? []);
   const evidence = new KeptEvidence();
   const evidenceOfPassed = new KeptEvidence();
   const tally = new RunTally(plan);
+  const comparing = plan.baseline && (await import("../report/baseline.ts"));
   const decisions = plan.until && new (await import("../report/decisions.ts")).Decisions(plan);
   await using validator = new SchemaValidator();
   const { validateSchema = validator.validate.bind(validator) } = options;
@@ -141,6 +145,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const { earlier } = options;
   const resume = earlier?.use === "resume" ? earlier.run : undefined;
   const startedAt = resume?.startedAt ?? new Date(performance.timeOrigin + started).toISOString();
+  comparing?.refuseBaseline(plan, earlier && comparing.originOf(earlier.run));
   const resuming = earlier && (await import("./resume.ts"));
   if (earlier !== undefined && earlier.use !== "none")
     resuming?.refuseChanged(earlier.run, {
@@ -247,8 +252,10 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     const durationMs = Math.round(performance.now() - started + (resumed?.elapsedMs ?? 0));
     const ranPlan = trials.length === plan.trials.length ? plan : withTrials(plan, trials);
     const fingerprints = fingerprintsOf(redact(plan.tasks));
-    const result = tally.result({ ...head, durationMs, fingerprints }, trials, ranPlan, {
-      interrupted: signal.aborted,
+    const interrupted = signal.aborted;
+    const comparison = comparing?.compareWithBaseline(plan, { ...head, trials, interrupted, fingerprints });
+    const result = tally.result({ ...head, durationMs, fingerprints, comparison }, trials, ranPlan, {
+      interrupted,
     });
     try {
       if (ranPlan !== plan) await folder?.writePlan(withoutSecrets(ranPlan, redact));

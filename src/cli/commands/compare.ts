@@ -1,13 +1,7 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { McpvalsError } from "../../base/error.ts";
-import {
-  comparisonDocument,
-  comparisonMarkdown,
-  comparisonText,
-  compareSides,
-  type NamedSide,
-} from "../../report/comparison.ts";
+import { comparisonMarkdown, comparisonText, compareSides, type NamedSide } from "../../report/comparison.ts";
 import { type Kind, namesIn } from "../../report/documents/compare-runs.ts";
 import { defaultRunsFolder } from "../../store/run-folder.ts";
 import { addFailOnFlags, type FailOnFlags, type SetExitCode } from "../flags.ts";
@@ -40,7 +34,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
         .choices(["these-tasks", "tasks-like-these"])
         .default("these-tasks"),
     );
-  addFailOnFlags(command)
+  addFailOnFlags(command, "the pass rate of a side")
     .addOption(
       new Option("-f, --format <format>", "format of the output")
         .choices(["text", "json", "markdown"])
@@ -62,14 +56,15 @@ async function execute(names: readonly string[], flags: CompareFlags): Promise<n
     throw new McpvalsError("usage/invalid-option", "there is nothing to compare with", {
       hint: "Name two runs, or one run with several variants or agents.",
     });
-  const comparison = compareSides([first, ...others], { across, margin: flags.margin });
-  const document = comparisonDocument(comparison, {
+  const document = compareSides([first, ...others], {
+    across,
+    margin: flags.margin,
     question: flags.about === "these-tasks" ? "these tasks" : "tasks like these",
     failOn: flags.failOn,
   });
   if (flags.format === "json") writeJson(document, 2);
-  else if (flags.format === "markdown") writeOut(comparisonMarkdown(comparison));
-  else writeOut(comparisonText(comparison, columnsOf(process.stdout)));
+  else if (flags.format === "markdown") writeOut(comparisonMarkdown(document));
+  else writeOut(comparisonText(document, columnsOf(process.stdout)));
   return document.failOn?.exitCode ?? 0;
 }
 

@@ -1,10 +1,12 @@
+import { renameSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { exact, type JsonObject } from "../../base/json.ts";
 import type { Eval, Thresholds, UntilDecided } from "../../model/eval.ts";
-import type { RunCommand } from "../../model/result.ts";
-import type { NamedReporter } from "../../report/reporter.ts";
+import type { RunCommand, RunResult } from "../../model/result.ts";
+import type { PlannedBaseline } from "../../report/baseline.ts";
+import type { NamedReporter, ReporterFailure } from "../../report/reporter.ts";
 import { didNotPass } from "../../report/trial-result.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { load } from "../../formats/load.ts";
@@ -12,6 +14,7 @@ import { prepare } from "../../run/prepare.ts";
 import { type EarlierRun, run, sourceOf } from "../../run/run.ts";
 import { defaultRunsFolder, readLastRun, unprovenTasks } from "../../store/run-folder.ts";
 import {
+  addFailOnFlags,
   addMaxWarningsFlag,
   addReporterFlag,
   addSourceFlags,
@@ -19,8 +22,8 @@ import {
   duration,
   extensionOptions,
   type ExtensionRunFlags,
+  type FailOnFlags,
   loadOptions,
-  points,
   type SetExitCode,
   type SourceFlags,
   taskFilters,
@@ -31,7 +34,7 @@ import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { showWaiting } from "../waiting.ts";
 import type { WatchedOutcome, WatchedSelection } from "../watch.ts";
 
-export interface RunFlags extends SourceFlags, ExtensionRunFlags {
+export interface RunFlags extends SourceFlags, ExtensionRunFlags, FailOnFlags {
   readonly trials?: number;
   readonly concurrency?: number;
   readonly reporter?: readonly string[];
@@ -43,7 +46,8 @@ export interface RunFlags extends SourceFlags, ExtensionRunFlags {
   readonly bail?: boolean;
   readonly until?: "decided";
   readonly maxTrials?: number;
-  readonly margin?: number;
+  readonly baseline?: string;
+  readonly updateBaseline?: boolean;
   readonly quiet?: boolean;
   readonly strict?: boolean;
   readonly coverage?: boolean;
@@ -89,14 +93,21 @@ export function define(command: Command, setExitCode: SetExitCode): void {
       "with --until: most attempts of each task (default: 100)",
       wholeNumber(10_000),
     )
-    .option(
-      "--margin <points>",
-      "with --until: difference of pass rates that does not matter, such as 5",
-      points,
+    .addOption(
+      new Option(
+        "--baseline <file>",
+        "compare the run at its end with a baseline, such as baseline.json",
+      ).conflicts("until"),
     )
-    .action(async (sources: readonly string[], flags: RunFlags) =>
-      setExitCode(await execute(sources, flags)),
+    .addOption(
+      new Option(
+        "--update-baseline",
+        "write the run into the file of --baseline in place of comparing it, if no trial is without a verdict",
+      ).conflicts(["failOn", "margin", "lastFailed", "watch"]),
     );
+  addFailOnFlags(command, "the pass rate of the run, compared with --baseline,").action(
+    async (sources: readonly string[], flags: RunFlags) => setExitCode(await execute(sources, flags)),
+  );
 }
 
 /** Returns the exit code. Throws McpvalsError of kind `usage` before anything starts. */
@@ -147,7 +158,9 @@ export async function runOnce(
   flags: RunFlags,
   { signal, listeners, selection = {}, onLoaded, earlier }: OnceOptions,
 ): Promise<WatchedOutcome> {
+  refuseAlone(flags);
   const options = loadOptions(sources, flags);
+  const baseline = await plannedBaseline(flags);
   const loaded = await load({
     ...options,
     cwd: workingFolder(),
@@ -180,21 +193,69 @@ export async function runOnce(
     command: commandOf(sources, selecting, names),
     earlier,
     ...extensionOptions(flags),
-    ...exact({ bail, strict, coverage, allowOutside, maxWarnings, output }),
+    ...exact({ bail, strict, coverage, allowOutside, maxWarnings, output, baseline }),
   });
   const { result } = outcome;
   writeNotes({ notes: outcome.warnings });
-  return { code: exitCodeOf(result, outcome.failures), result };
+  const failures = [...outcome.failures, ...(await updateBaseline(flags, result, names))];
+  return { code: exitCodeOf(result, failures), result };
+}
+
+/** Throws `usage/invalid-option` for an option without the one that it belongs to. */
+function refuseAlone({ until, baseline, ...flags }: RunFlags): void {
+  const has = { until: until !== undefined, baseline: baseline !== undefined };
+  const needs = [
+    ["--max-trials", flags.maxTrials, has.until, "--until decided"],
+    ["--margin", flags.margin, has.until || has.baseline, "--until decided, or --baseline"],
+    ["--fail-on", flags.failOn, has.baseline, "--baseline"],
+    ["--update-baseline", flags.updateBaseline, has.baseline, "--baseline"],
+  ] as const;
+  const alone = needs.find(([, given, isThere]) => given !== undefined && !isThere);
+  if (alone === undefined) return;
+  const [option, , , other] = alone;
+  throw new McpvalsError("usage/invalid-option", `${option} is for ${other}`);
+}
+
+/** What the run is compared with. Throws McpvalsError of kind `usage` for a baseline that cannot be read. */
+async function plannedBaseline({
+  baseline: name,
+  updateBaseline: isUpdate,
+  margin,
+  failOn,
+}: RunFlags): Promise<PlannedBaseline | undefined> {
+  if (name === undefined || isUpdate === true) return undefined;
+  const { readBaseline } = await import("../sides.ts");
+  return { name, document: await readBaseline(name), ...exact({ margin, failOn }) };
+}
+
+/** Writes the run as the baseline where that was asked for; returns why it was not. `names`: only these tasks ran. */
+async function updateBaseline(
+  { baseline: name, updateBaseline: isUpdate }: RunFlags,
+  result: RunResult,
+  names: ReadonlySet<string> | undefined,
+): Promise<readonly ReporterFailure[]> {
+  if (name === undefined || isUpdate !== true) return [];
+  const { baselineOf, baselineText, whyNoBaseline } = await import("../../report/baseline.ts");
+  const reason = names === undefined ? whyNoBaseline(result) : "only some of the tasks were run";
+  try {
+    if (reason !== undefined) throw new Error(`the baseline was not written: ${reason}`);
+    const path = resolve(name);
+    const written = baselineOf(result);
+    writeFileSync(`${path}.part`, baselineText(written));
+    renameSync(`${path}.part`, path);
+    writeNotes({
+      notes: [`${name} was written: a line for each task, agent and variant, ${written.tasks.length} in all`],
+    });
+    return [];
+  } catch (error) {
+    return [{ reporter: name, error }];
+  }
 }
 
 const defaultMaxTrials = 100;
 
-/** Throws `usage/invalid-option` for options that need `--until`. */
-function untilOf({ until, maxTrials, margin }: RunFlags): UntilDecided | undefined {
-  if (until !== undefined) return { maxTrials: maxTrials ?? defaultMaxTrials, ...exact({ margin }) };
-  if (maxTrials === undefined && margin === undefined) return undefined;
-  const option = maxTrials === undefined ? "--margin" : "--max-trials";
-  throw new McpvalsError("usage/invalid-option", `${option} is for --until decided`);
+function untilOf({ until, maxTrials = defaultMaxTrials, margin }: RunFlags): UntilDecided | undefined {
+  return until && { maxTrials, ...exact({ margin }) };
 }
 
 /** Options that do not change what runs, or stand elsewhere in its command. */

@@ -202,7 +202,7 @@ it("a task of which one side has no verdict counts against it, one that was left
       ),
     };
   };
-  const first = runOf("x", { a: passes(0, 10), b: passes(10, 10) });
+  const first: Side = runOf("x", { a: passes(0, 10), b: passes(10, 10) });
   const verdictOf = (side: Side): unknown => said(compareRuns(first, side))[0]?.verdict;
   expect(verdictOf(of(errors(10), false))).toBe("undecided");
   const leftOut = of(

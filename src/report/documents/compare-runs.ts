@@ -38,6 +38,8 @@ export interface ComparedTrial {
   readonly verdict?: TrialResult["verdict"];
   /** It was not measured on purpose, such as for a requirement that is not met. */
   readonly isLeftOut?: true;
+  /** How many trials it stands for; absent: 1. */
+  readonly times?: number;
   readonly durationMs?: number;
   readonly inputTokens?: number;
   readonly outputTokens?: number;
@@ -233,8 +235,9 @@ function taskOf<T extends ComparedTrial>(
 function sideOf<T extends ComparedTrial>(trials: readonly T[]): TaskSide<T> | undefined {
   if (trials.length === 0) return undefined;
   const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
-  const passed = judged.filter(({ verdict }) => verdict === "pass").length;
-  const leftOut = trials.filter(({ isLeftOut }) => isLeftOut === true).length;
+  const passed = numberOf(judged.filter(({ verdict }) => verdict === "pass"));
+  const scored = numberOf(judged);
+  const leftOut = numberOf(trials.filter(({ isLeftOut }) => isLeftOut === true));
   const durations = judged.flatMap(({ durationMs }) => durationMs ?? []);
   const tokens = judged.flatMap(({ inputTokens, outputTokens }) =>
     inputTokens === undefined ? [] : inputTokens + (outputTokens ?? 0),
@@ -242,13 +245,17 @@ function sideOf<T extends ComparedTrial>(trials: readonly T[]): TaskSide<T> | un
   return withoutUndefined({
     trials,
     passed,
-    scored: judged.length,
-    unscored: trials.length - judged.length - leftOut,
+    scored,
+    unscored: numberOf(trials) - scored - leftOut,
     leftOut,
-    passRate: judged.length === 0 ? undefined : passed / judged.length,
+    passRate: scored === 0 ? undefined : passed / scored,
     durationMs: durations.length === 0 ? undefined : meanOf(durations),
     tokens: tokens.length === 0 ? undefined : meanOf(tokens),
   });
+}
+
+function numberOf(trials: readonly ComparedTrial[]): number {
+  return trials.reduce((sum, { times = 1 }) => sum + times, 0);
 }
 
 /** The mean pass rate of the tasks of some trials, with its interval for these tasks. Undefined where none has a verdict. */

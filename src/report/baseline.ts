@@ -1,0 +1,144 @@
+import { withoutUndefined } from "../base/json.ts";
+import { version } from "../base/version.ts";
+import type { Baseline, BaselineTask } from "../model/baseline.ts";
+import type { ComparisonDocument } from "../model/comparison.ts";
+import type { Plan } from "../model/plan.ts";
+import type { RunResult, TrialResult } from "../model/result.ts";
+import { comparedTrial, compareSides, type NamedSide, refuseIncomparable } from "./comparison.ts";
+import type { ComparedTrial } from "./documents/compare-runs.ts";
+import { taskRates } from "./rates.ts";
+import { countOf, verdictReason } from "./text.ts";
+
+/** What a run is compared with at its end. */
+export type PlannedBaseline = NonNullable<Plan["baseline"]>;
+
+/** The run that recorded the trials of a result: equal for results that share some. */
+export function originOf({
+  id,
+  gradedFrom,
+  retryOf,
+}: Pick<RunResult, "id" | "gradedFrom" | "retryOf">): string {
+  return (gradedFrom ?? retryOf)?.id ?? id;
+}
+
+/** Why a run cannot be a baseline; undefined for one that can. A baseline without some of the evidence would make later runs look better or worse than they are. */
+export function whyNoBaseline(result: RunResult): string | undefined {
+  const unscored = taskRates(result.trials).reduce((sum, task) => sum + task.unscored, 0);
+  if (unscored > 0)
+    return `${countOf(unscored, "trial")} of the run ${unscored === 1 ? "has" : "have"} no verdict`;
+  if (result.verdict === "pass" || result.verdict === "fail") return undefined;
+  return `the run is ${result.verdict}. ${verdictReason(result)}`;
+}
+
+/** The baseline that a run is. */
+export function baselineOf(result: RunResult): Baseline {
+  const { name, trials, fingerprints = {} } = result;
+  const tasks = taskRates(trials)
+    .filter(({ scored }) => scored > 0)
+    .map(({ task, suite, variant, agent, passed, scored, durationMs, tokens }): BaselineTask =>
+      withoutUndefined({
+        task,
+        suite,
+        variant,
+        agent: agent ?? undefined,
+        passed,
+        scored,
+        durationMs: shortened(durationMs),
+        tokens: shortened(tokens),
+        fingerprint: fingerprints[task],
+      }),
+    )
+    .toSorted((a, b) => compareTexts(sortKeyOf(a), sortKeyOf(b)));
+  return { schema: "mcpvals.baseline/1", mcpvals: version, name, run: originOf(result), tasks };
+}
+
+/** To three digits: more change with every run and say nothing. */
+function shortened(value: number | undefined): number | undefined {
+  return value === undefined ? undefined : Number(value.toPrecision(3));
+}
+
+function sortKeyOf({ task, suite = "", variant = "", agent = "" }: BaselineTask): readonly string[] {
+  return [task, suite, variant, agent];
+}
+
+/** In the order of code units, which is the same on every machine. */
+function compareTexts(a: readonly string[], b: readonly string[]): number {
+  const at = a.findIndex((text, index) => text !== b[index]);
+  return at === -1 ? 0 : (a[at] ?? "") < (b[at] ?? "") ? -1 : 1;
+}
+
+/** A baseline as JSON with a line for each task, agent and variant, so that a change of one is a change of one line. */
+export function baselineText({ tasks, ...head }: Baseline): string {
+  const members = Object.entries(head).map(([key, value]) => `  "${key}": ${JSON.stringify(value)},\n`);
+  const lines = tasks.map((task) => `    ${JSON.stringify(task)}`);
+  return `{\n${members.join("")}  "tasks": [\n${lines.join(",\n")}\n  ]\n}\n`;
+}
+
+/** A baseline as a side of a comparison: each task as the trials that passed and those that failed. */
+export function sideOfBaseline(name: string, { run, tasks }: Baseline): NamedSide {
+  const trials = tasks.flatMap(({ task, suite, variant, agent, passed, scored, durationMs, tokens }) =>
+    (
+      [
+        ["pass", passed],
+        ["fail", scored - passed],
+      ] as const
+    ).flatMap(([verdict, times]): readonly ComparedTrial[] =>
+      times === 0
+        ? []
+        : [
+            withoutUndefined({
+              task,
+              suite,
+              variant,
+              agent,
+              verdict,
+              times,
+              durationMs,
+              inputTokens: tokens,
+            }),
+          ],
+    ),
+  );
+  const known = tasks.flatMap(({ task, fingerprint }) =>
+    fingerprint === undefined ? [] : [[task, fingerprint] as const],
+  );
+  return { name, origin: run, trials, fingerprints: Object.fromEntries(known) };
+}
+
+const thisRun = "this run";
+
+/** Refuses a baseline that a run cannot be compared with, before it starts. Throws `usage/invalid-option`. `origin`: the run of which it tries trials again. */
+export function refuseBaseline({ baseline, trials }: Plan, origin: string | undefined): void {
+  if (baseline === undefined) return;
+  const planned = trials.map(({ task, agent, variant }) => withoutUndefined({ task, agent, variant }));
+  refuseIncomparable([
+    sideOfBaseline(baseline.name, baseline.document),
+    { name: thisRun, origin: origin ?? "", trials: planned },
+  ]);
+}
+
+/** A run compared with the baseline of its plan; undefined for a plan without one. */
+export function compareWithBaseline(
+  { baseline }: Pick<Plan, "baseline">,
+  {
+    trials,
+    interrupted,
+    fingerprints,
+    ...head
+  }: Pick<RunResult, "id" | "gradedFrom" | "retryOf"> & {
+    readonly trials: readonly TrialResult[];
+    readonly interrupted: boolean;
+    readonly fingerprints: RunResult["fingerprints"] | undefined;
+  },
+): ComparisonDocument | undefined {
+  if (baseline === undefined) return undefined;
+  const { name, document, margin, failOn } = baseline;
+  const side = withoutUndefined({
+    name: thisRun,
+    origin: originOf(head),
+    unfinished: interrupted ? "was interrupted" : undefined,
+    trials: trials.filter(({ form }) => form !== "check").map(comparedTrial),
+    fingerprints,
+  });
+  return compareSides([sideOfBaseline(name, document), side], { margin, failOn });
+}
