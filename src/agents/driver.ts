@@ -4,6 +4,8 @@ import type { Scope } from "../templates/template.ts";
 import type { Emit } from "../model/event.ts";
 import type { ClientSide, ServerSession } from "../servers/client/session.ts";
 import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
+import type { Hold } from "../process/deadline.ts";
+import type { Accounts } from "./models/account-limit.ts";
 
 /** What an agent gets for one trial. */
 export interface AgentContext {
@@ -21,6 +23,8 @@ export interface AgentContext {
   /** Aborts on the trial's deadline, on interruption and when a server is lost. */
   readonly signal: AbortSignal;
   readonly callTimeoutMs: number;
+  /** Stops the trial's time limit until a promise settles. */
+  readonly hold: Hold;
   /** What templates in a written plan refer to; absent: a plan has no templates. */
   readonly scope?: Scope;
   /** The task's own solution, for the oracle; absent when it has none. */
@@ -62,6 +66,8 @@ export interface AgentOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Longest that one request to a model may take, in milliseconds. */
   readonly modelMs: number;
+  /** Of the run; absent: requests to models are sent whatever others wait for. */
+  readonly accounts?: Accounts;
   /** Version of mcpvals, for agent programs. */
   readonly version: string;
 }

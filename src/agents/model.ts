@@ -3,6 +3,7 @@ import { McpvalsError } from "../base/error.ts";
 import { isJsonObject, withoutUndefined, type Json, type JsonObject } from "../base/json.ts";
 import type { ModelAgentSpec } from "../model/agent.ts";
 import type { TurnEnd } from "../model/event.ts";
+import type { Accounts } from "./models/account-limit.ts";
 import { type Environment, locateModel, type ModelAccess, resolveModel } from "./models/resolve-model.ts";
 import { callSettings, createRetryingModel, loadAiSdk, type RetrySettings } from "./models/retrying-model.ts";
 import { abortWithAny } from "../process/deadline.ts";
@@ -16,6 +17,8 @@ export interface ModelAgentOptions {
   /** Longest that one request to the model may take, in milliseconds. */
   readonly modelMs: number;
   readonly retry?: RetrySettings;
+  /** Of the run; absent: requests are sent whatever others wait for. */
+  readonly accounts?: Accounts;
 }
 
 const defaultSystem =
@@ -81,7 +84,7 @@ type ToolResult = Extract<ToolModelMessage["content"][number], { type: "tool-res
 
 async function createConversation(
   spec: ModelAgentSpec,
-  { env, modelMs, retry }: ModelAgentOptions,
+  { env, modelMs, retry, accounts }: ModelAgentOptions,
   context: AgentContext,
   broken: AbortController,
 ): Promise<Conversation> {
@@ -93,7 +96,8 @@ async function createConversation(
     purpose: "agent",
     emit: context.emit,
     requestTimeoutMs: modelMs,
-    ...withoutUndefined({ retry }),
+    hold: context.hold,
+    ...withoutUndefined({ retry, accounts }),
   });
   // Tools without `execute`: the conversation makes the calls, so that the SDK does not swallow their errors.
   const toolSet = [...tools].map(([name, { definition }]) => [

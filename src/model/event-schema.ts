@@ -318,6 +318,9 @@ export const eventKinds = {
     purpose,
     model,
     durationMs,
+    throttledMs: milliseconds
+      .describe("Time that it had waited before, because of the provider's rate limit. Absent if it had not.")
+      .exactOptional(),
     finishReason: text.describe("Why it ended its answer, as the provider says."),
     usage: usageSchema,
   }),
@@ -329,6 +332,27 @@ export const eventKinds = {
     status: z.int().describe("The HTTP status, if there was an answer.").exactOptional(),
     delayMs: milliseconds.describe("Wait before the next attempt, in milliseconds."),
   }),
+  "model.waiting": event(
+    "A request to a model waits, because the provider refused one of the same account as one too many.",
+    {
+      purpose,
+      model,
+      limit: position
+        .describe("Requests that may be sent at once, all of which are under way.")
+        .exactOptional(),
+      delayMs: milliseconds.describe("Rest of the time that the provider asked to wait.").exactOptional(),
+    },
+  ),
+  "model.limit_changed": event(
+    "From now on another number of requests may be sent at once to the account of this model, by all trials.",
+    {
+      purpose,
+      model,
+      from: position.describe("The number before."),
+      to: position.describe("The number now. As many as trials run at once: there is no limit."),
+      reason: text.describe("Why it was changed."),
+    },
+  ),
   "step.started": event("An attempt of a step begins.", {
     ...stepPlace,
     stepType: text.describe("Type of the step."),

@@ -59,6 +59,8 @@ const known: Readonly<Record<EventType, true>> = {
   "tool.rejected": true,
   "model.called": true,
   "model.retried": true,
+  "model.waiting": true,
+  "model.limit_changed": true,
   "step.started": true,
   "step.finished": true,
   "extension.started": true,

@@ -111,6 +111,11 @@ const trialSchema = z
     error: errorSchema.describe("Reason of the verdict `error`, `timeout` or `skip`.").exactOptional(),
     usage: usageSchema.describe("Model use of the agent; absent if no model was used.").exactOptional(),
     judgeUsage: usageSchema.describe("Model use of the judge; absent if there was none.").exactOptional(),
+    throttledMs: milliseconds
+      .describe(
+        "Sum of the times that its requests to models waited because of a provider's rate limit, which no time limit counts. Absent if none waited.",
+      )
+      .exactOptional(),
     ran: ranSchema
       .describe("What ran if the agent is a program, as reported by the program or its model.")
       .exactOptional(),

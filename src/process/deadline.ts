@@ -77,6 +77,9 @@ export interface Clock extends DeadlineSignal {
   elapsedMs(): number;
 }
 
+/** Stops time limits until a promise settles, as it does. */
+export type Hold = <T>(waiting: Promise<T>) => Promise<T>;
+
 /** Time limits that stand still together. */
 export class Clocks {
   readonly #all = new Set<{ run(): void; pause(): void }>();

@@ -29,6 +29,7 @@ import {
   describeCoverage,
   describeMocks,
   describeModels,
+  describeThrottling,
   formatDuration,
   formatInteger,
   formatMeasure,
@@ -649,12 +650,14 @@ function summaryLines({ end: { result }, tasks, page, quiet }: Ending, folder: s
   const mocked = describeMocks(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
   const used = describeCoverage(result.coverage ?? {});
+  const throttling = describeThrottling(trials);
   const graded = result.gradedFrom === undefined ? "" : " graded again";
   const facts = isCheck
     ? [countFindings(findingsOf(trials)), formatDuration(result.durationMs)]
     : [
         `${countOf(summary.total, "trial")}${graded} in ${formatDuration(result.durationMs)}`,
         ...(trials.length === 0 ? [] : describeModels(trials, environment)),
+        ...(throttling === "" ? [] : [throttling]),
         ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),
         ...(used === "" ? [] : [`used ${used}`]),
       ];

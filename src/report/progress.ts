@@ -32,6 +32,9 @@ const activities: Readonly<Record<Phase, string>> = {
   stop: "stopping",
 };
 
+/** What a trial does while it waits for its turn among the requests to a model. */
+const throttled = "waiting for the model's rate limit";
+
 /**
  * What runs right now, redrawn in place at the bottom of a terminal: the first few trials, a count and the time. Finished
  * lines are printed above it.
@@ -77,6 +80,9 @@ export class Progress {
     if (running === undefined) return;
     if (event.type === "phase.started") running.activity = activities[event.phase];
     if (event.type === "probe.started") running.activity = event.probe;
+    if (event.type === "model.waiting") running.activity = throttled;
+    if (event.type === "model.called" && running.activity === throttled)
+      running.activity = activities[event.purpose === "judge" ? "verify" : "agent"];
     // A call shows its tool.
     if (event.type === "step.started" && event.stepType !== "mcp")
       running.activity = `${activities[event.phase]}: ${clipText(event.name ?? event.step, 40)}`;

@@ -434,6 +434,14 @@ export function describeModels(
   return [...(isKnown ? [judged.length === 0 ? "no model took part" : "no model acted"] : []), ...judged];
 }
 
+/** How long trials waited because of a provider's rate limit, as a short text; empty when none did. */
+export function describeThrottling(trials: readonly TrialResult[]): string {
+  const waits = trials.flatMap(({ throttledMs }) => throttledMs ?? []);
+  if (waits.length === 0) return "";
+  const sum = formatDuration(waits.reduce((total, ms) => total + ms, 0));
+  return `${countOf(waits.length, "trial")} waited ${sum} for the rate limit of a model's provider`;
+}
+
 function describeUsage({ inputTokens, outputTokens, cacheReadTokens, requests }: Usage): string {
   const cached = cacheReadTokens === undefined ? "" : ` (${formatInteger(cacheReadTokens)} cached)`;
   const tokens = `${formatInteger(inputTokens)} tokens in${cached}, ${formatInteger(outputTokens)} out`;

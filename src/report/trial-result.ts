@@ -64,7 +64,9 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
     ...(verdict === "pass" && isNullAgent ? [nullAgentWarning] : []),
     ...(verdict === "pass" ? idleGraders(task, grades) : []),
   ];
-  const judged = eventsOf(events, "model.called").filter(({ purpose }) => purpose === "judge");
+  const called = eventsOf(events, "model.called");
+  const judged = called.filter(({ purpose }) => purpose === "judge");
+  const throttledMs = called.reduce((sum, event) => sum + (event.throttledMs ?? 0), 0);
   const started = eventsOf(events, "server.started").filter(({ transport }) => transport === "mock");
   const mocks = [...new Set(started.map(({ server }) => server))].toSorted();
   const lost = [...new Set(eventsOf(events, "server.lost").map(({ server }) => server))];
@@ -82,6 +84,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
             : finished.error,
       usage,
       judgeUsage: judged.reduce<Usage | undefined>((sum, event) => addUsage(sum, event.usage), undefined),
+      throttledMs: throttledMs === 0 ? undefined : toMicroseconds(throttledMs),
       ran: programRun(trajectory),
       tools: usesOfTools(trajectory),
       measurements: measure(trajectory)?.row,

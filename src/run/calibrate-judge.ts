@@ -127,7 +127,8 @@ type AskAbout = (
 
 /** Asks as a run does, with the same instructions. */
 function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
-  const options = { env, emit: () => 0, signal, modelMs };
+  const accounts = { most: maxAtOnce, limits: new Map() };
+  const options = { env, emit: () => 0, signal, modelMs, accounts };
   const outside = { readFile: readNamedFile, validateSchema: unused, runProgram: unused };
   const askJudge = createJudge(judge, options);
   switch (use.kind) {

@@ -8,6 +8,7 @@ import { judgeOf } from "../graders/judge/llm-judge.ts";
 import type { AskJudge } from "../graders/judge/verdict-forms.ts";
 import { invalidCalls } from "../graders/measurements/measure.ts";
 import type { Emit } from "../model/event.ts";
+import type { Accounts } from "../agents/models/account-limit.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import type { JudgeOptions } from "../graders/judge/judge.ts";
 import { validateOfServer } from "../graders/schema-validator.ts";
@@ -35,7 +36,14 @@ class AnsweredBefore extends Error {
 /** Gives a function that grades the trials of an eval. It throws only the signal's reason. */
 export function createGrading(
   { eval: spec, env }: Pick<LoadedConfig, "eval" | "env">,
-  { validateSchema, signal }: Pick<GradeContext, "validateSchema"> & { readonly signal: AbortSignal },
+  {
+    validateSchema,
+    signal,
+    accounts,
+  }: Pick<GradeContext, "validateSchema"> & {
+    readonly signal: AbortSignal;
+    readonly accounts: Accounts;
+  },
 ): GradeTrial {
   const given: Omit<GradeContext, "askJudge"> = {
     validateSchema,
@@ -49,6 +57,7 @@ export function createGrading(
       env,
       emit,
       signal,
+      accounts,
       modelMs: spec.limits.modelMs,
       beforeAsking(question) {
         const before = kept?.get(name);

@@ -69,7 +69,10 @@ export async function gradeTrials(
     ranPlan: { ...plan, tasks: job.ranTasks },
     signal,
     redact: createRedactor(job.secrets),
-    grade: createGrading({ eval: spec, env }, { validateSchema, signal }),
+    grade: createGrading(
+      { eval: spec, env },
+      { validateSchema, signal, accounts: { most: maxAtOnce, limits: new Map() } },
+    ),
     journal,
   };
   const trials = readTrials(folder);

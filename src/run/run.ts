@@ -1,6 +1,7 @@
 import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
+import type { Accounts } from "../agents/models/account-limit.ts";
 import type { PlanRecord } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import { McpvalsError } from "../base/error.ts";
@@ -196,6 +197,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const place = folder && { folder: folder.path };
   const { limits, judge } = spec;
   const judges = judge && (await import("../graders/judge/judge.ts"));
+  const accounts: Accounts = { most: plan.concurrency, limits: new Map() };
   const services: TrialServices = {
     limits,
     variables: { shell: env, overrides },
@@ -211,8 +213,11 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     specOf: servers.specOf,
     extensions,
     validateSchema,
-    createJudge: (emit) => judge && judges?.createStepJudge(judge, { env, emit, modelMs: limits.modelMs }),
-    createAgent: agentFactory(loaded),
+    createJudge:
+      judge &&
+      judges &&
+      ((emit, hold) => judges.createStepJudge(judge, { env, emit, hold, accounts, modelMs: limits.modelMs })),
+    createAgent: agentFactory(loaded, accounts),
   };
   try {
     const onRecord = resumed && { recorded: resumed.recorded.ended.size };
@@ -230,7 +235,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       bail: options.bail === true || spec.bail === true,
       signal,
       recorded: resumed?.recorded,
-      grade: createGrading(loaded, { validateSchema, signal }),
+      grade: createGrading(loaded, { validateSchema, signal, accounts }),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
       onEvent(event, json) {
         folder?.append(event, json);
@@ -322,12 +327,15 @@ async function folderOf(
 }
 
 /** Gives a function that creates agents by name, and loads the code of each once. */
-function agentFactory({ eval: { agents, limits }, env }: RunInput): TrialServices["createAgent"] {
+function agentFactory(
+  { eval: { agents, limits }, env }: RunInput,
+  accounts: Accounts,
+): TrialServices["createAgent"] {
   const loads = new Map<string, ReturnType<typeof loadAgent>>();
   return async (name) => {
     const agent = agents.find((candidate) => candidate.name === name);
     if (agent === undefined) throw new Error(`the plan names an agent that the eval lacks: ${name}`);
-    const load = loads.get(name) ?? loadAgent(agent, { env, modelMs: limits.modelMs, version });
+    const load = loads.get(name) ?? loadAgent(agent, { env, modelMs: limits.modelMs, accounts, version });
     loads.set(name, load);
     return (await load)();
   };

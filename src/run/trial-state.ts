@@ -17,6 +17,7 @@ import { callHistory } from "../trace/agent-acts.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import type { TrialExtensions } from "../extensions/host/trial-extensions.ts";
 import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";
+import { Clocks, type Hold } from "../process/deadline.ts";
 import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
 import type { StepJudge, TrialContext } from "../steps/step-runner.ts";
 import type { Provisioning, TaskOfTrial } from "./provisioning.ts";
@@ -53,8 +54,8 @@ export interface TrialServices extends Pick<Provisioning, "startServer" | "specO
   /** The error of a judge that has no key, by the names of the tasks that would ask it. */
   readonly judgesWithoutKey: ReadonlyMap<string, McpvalsError>;
   createAgent(name: string): Promise<AgentDriver>;
-  /** The judge for steps; undefined when none is configured. */
-  createJudge(emit: Emit): StepJudge | undefined;
+  /** Makes the judge for steps; undefined when none is configured. */
+  readonly createJudge: ((emit: Emit, hold: Hold) => StepJudge) | undefined;
   readonly validateSchema: ValidateSchema;
   /** The extensions of the run's tasks. */
   readonly extensions: PreparedExtensions;
@@ -69,6 +70,7 @@ export class TrialState implements TrialContext, AsyncDisposable {
   readonly allowOutside: boolean;
   readonly judge: StepJudge | undefined;
   readonly validateSchema: ValidateSchema;
+  readonly clocks = new Clocks();
   readonly outputs = new Map<string, JsonObject>();
   readonly failed = new Set<string>();
   /** What templates refer to; undefined for workflows and tool tests, whose texts have none. */
@@ -93,7 +95,7 @@ export class TrialState implements TrialContext, AsyncDisposable {
     this.repository = portable?.repository;
     this.workspace = workspace;
     this.allowOutside = services.allowOutside;
-    this.judge = services.createJudge(run.emit);
+    this.judge = services.createJudge?.(run.emit, this.clocks.hold.bind(this.clocks));
     this.validateSchema = services.validateSchema;
     this.#run = run;
     this.#services = services;

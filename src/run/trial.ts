@@ -91,7 +91,7 @@ class TrialPhases {
     this.#deferred.push(() => state[Symbol.asyncDispose]());
     await state.reservePorts();
     const limitMs = task.portable?.timeoutMs ?? limits.trialMs;
-    using deadline = abortAfter(limitMs, () => trialTimeout(limitMs), signal);
+    using deadline = state.clocks.start(limitMs, () => trialTimeout(limitMs), signal);
     const stepContext = (phase: Phase, until: AbortSignal): StepContext =>
       this.#stepContext(state, phase, until);
     const comparison =
@@ -136,10 +136,10 @@ class TrialPhases {
       const Failure = this.#services.strict ? McpvalsError : SkippedTrial;
       throw new Failure("task/missing-requirement", `requirements not met: ${missing.join("; ")}`);
     }
-    const { task, emit } = this.#run;
+    const { task } = this.#run;
     const keyless = this.#services.judgesWithoutKey.get(task.name);
     if (keyless !== undefined) throw keyless;
-    if (usesJudge(task.verify) && this.#services.createJudge(emit) === undefined)
+    if (usesJudge(task.verify) && this.#services.createJudge === undefined)
       throw new McpvalsError("task/no-judge", "a verify step asks a judge, and none is configured", {
         hint: "Configure one: llmJudge in an Eval, judge in a config, --judge MODEL on the command line.",
       });
@@ -246,6 +246,7 @@ class TrialPhases {
       },
       signal,
       callTimeoutMs: this.#services.limits.callMs,
+      hold: state.clocks.hold.bind(state.clocks),
       workspace,
       defer: (work) => this.#deferred.push(work),
       ...withoutUndefined({ scope, solution: state.solution() }),

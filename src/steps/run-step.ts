@@ -16,7 +16,7 @@ import {
 } from "../templates/expand.ts";
 import { type Resolve, type Scope, withLocals } from "../templates/template.ts";
 import type { Check } from "../model/event.ts";
-import { abortAfter, pause } from "../process/deadline.ts";
+import { pause } from "../process/deadline.ts";
 import {
   type StepAttempt,
   type StepContext,
@@ -185,7 +185,7 @@ async function withinTime(step: Step, context: StepContext, runner: StepRunner):
   if (runner.keepsTime === true) return runner.run(step, context, runStep);
   const { id, timeoutMs } = step;
   const timeUp = new McpvalsError("step/timeout", `step ${id}: it took longer than ${timeoutMs} ms`);
-  using limit = abortAfter(timeoutMs, () => timeUp, context.signal);
+  using limit = context.trial.clocks.start(timeoutMs, () => timeUp, context.signal);
   return await runner.run(step, { ...context, signal: limit.signal }, runStep);
 }
 

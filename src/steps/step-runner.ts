@@ -7,7 +7,7 @@ import type { Check, Emit, Phase, StepOutcome, JudgeAnswer, JudgeQuestion } from
 import type { OperationHost } from "../extensions/host/trial-extensions.ts";
 import type { ServerSession } from "../servers/client/session.ts";
 import { McpvalsError } from "../base/error.ts";
-import { abortAfter } from "../process/deadline.ts";
+import { abortAfter, type Clocks } from "../process/deadline.ts";
 import type { Task } from "../model/task.ts";
 
 /** What a step may use. */
@@ -50,6 +50,8 @@ export interface TrialContext {
   /** The variables that the task declares, and those given for the run. */
   readonly declared: Readonly<Record<string, string>>;
   readonly judge: StepJudge | undefined;
+  /** The time limits of the trial and of its steps; they stand still while a model waits for its provider's rate limit. */
+  readonly clocks: Clocks;
   readonly extensions: OperationHost;
   readonly validateSchema: ValidateSchema;
   /** Outputs by step id, as far as steps have run. */

@@ -3,6 +3,8 @@ import type { ModelSpec } from "../../src/model/agent.ts";
 import type { EventBody } from "../../src/model/event.ts";
 import { locateModel, type ModelAnswer, resolveModel } from "../../src/agents/models/resolve-model.ts";
 import { createRetryingModel, type RetrySettings } from "../../src/agents/models/retrying-model.ts";
+import type { Hold } from "../../src/process/deadline.ts";
+import type { Accounts } from "../../src/agents/models/account-limit.ts";
 import { eventsOf } from "../support/agent-context.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { keepIn } from "../support/records.ts";
@@ -24,20 +26,31 @@ interface AskOptions {
   readonly retryForReal?: RetrySettings;
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
+  readonly accounts?: Accounts;
+  readonly hold?: Hold;
+  readonly onEvent?: (event: EventBody) => unknown;
 }
 
 /** Asks a model once; waits between attempts are noted and skipped. */
 function ask(url: string, options: AskOptions = {}): Asked {
   const events: EventBody[] = [];
   const waits: number[] = [];
+  const keep = keepIn(events);
+  const { accounts, hold } = options;
   const spec: ModelSpec = { model: "anthropic/claude-sonnet-4-5", baseURL: url, apiKey, ...options.spec };
   const run = async (): Promise<ModelAnswer> => {
     const access = locateModel(spec, {});
     const model = await createRetryingModel(await resolveModel(access), {
       access,
       purpose: "agent",
-      emit: keepIn(events),
+      emit: (event) => {
+        const seq = keep(event);
+        options.onEvent?.(event);
+        return seq;
+      },
       requestTimeoutMs: options.timeoutMs ?? 10_000,
+      ...(accounts && { accounts }),
+      ...(hold && { hold }),
       retry: options.retryForReal ?? {
         random: () => 1,
         sleep: async (ms) => {
@@ -148,6 +161,99 @@ describe("retries", () => {
     expect(eventsOf(asked.events, "model.retried")).toMatchObject([
       { reason: "no answer within 0.3 s", attempt: 1 },
     ]);
+  });
+});
+
+describe("requests with one key to one address", () => {
+  const share = (): Accounts => ({ most: 4, limits: new Map() });
+  const retryForReal: RetrySettings = { baseDelayMs: 1 };
+
+  test("wait together for what the provider asks of one of them, and their time limits with them", async () => {
+    const refused = Promise.withResolvers<void>();
+    const times: number[] = [];
+    await using provider = await startFakeProvider((_, index) => {
+      times.push(performance.now());
+      return index === 0 ? throttled({ "retry-after-ms": "80" }) : { text: "ok" };
+    });
+    const accounts = share();
+    const held: Promise<unknown>[] = [];
+    const hold: Hold = (waiting) => {
+      held.push(waiting);
+      return waiting;
+    };
+    const first = ask(provider.url, {
+      retryForReal,
+      accounts,
+      hold,
+      onEvent: ({ type }) => type === "model.retried" && refused.resolve(),
+    });
+    await refused.promise;
+    const second = ask(provider.url, { retryForReal, accounts, hold });
+    const other = ask(provider.url, { retryForReal, accounts, hold, spec: { apiKey: "sk-another-key" } });
+    await other.answer;
+    expect(eventsOf(other.events, "model.waiting")).toEqual([]);
+    await Promise.all([first.answer, second.answer]);
+
+    const about = { purpose: "agent", model: "anthropic/claude-sonnet-4-5" };
+    const changed = { type: "model.limit_changed", ...about, from: 4, to: 3, reason: "HTTP 429: slow down" };
+    expect(first.events).toContainEqual(changed);
+    expect(second.events).toMatchObject([
+      { type: "model.waiting", ...about, delayMs: expect.any(Number) as number },
+      { type: "model.called", throttledMs: expect.any(Number) as number },
+    ]);
+    expect(held).toHaveLength(2);
+    const [began = 0, , third = 0, fourth = 0] = times;
+    expect(Math.min(third, fourth) - began).toBeGreaterThan(78);
+  });
+
+  test("wait for their turn when fewer may be sent at once", async () => {
+    const gate = Promise.withResolvers<void>();
+    await using provider = await startFakeProvider(async (_, index) => {
+      if (index === 0) return throttled({});
+      if (index === 1) await gate.promise;
+      return { text: "ok" };
+    });
+    const accounts: Accounts = { most: 2, limits: new Map() };
+    const first = ask(provider.url, { retryForReal, accounts });
+    await provider.received(2);
+    const waits = Promise.withResolvers<void>();
+    const second = ask(provider.url, { retryForReal, accounts, onEvent: () => waits.resolve() });
+    await waits.promise;
+    expect(second.events).toMatchObject([{ type: "model.waiting", limit: 1 }]);
+    expect(provider.requests).toHaveLength(2);
+    gate.resolve();
+    await Promise.all([first.answer, second.answer]);
+  });
+
+  test("are not held up by one that gave up", async () => {
+    await using provider = await startFakeProvider((_, index) =>
+      index === 0 ? throttled({ "retry-after": "3600" }) : { text: "ok" },
+    );
+    const accounts = share();
+    await failure(ask(provider.url, { accounts }));
+    const { events, answer } = ask(provider.url, { accounts });
+    await answer;
+    expect(eventsOf(events, "model.waiting")).toEqual([]);
+  });
+
+  test("end at once when what asks for them is interrupted", async () => {
+    await using provider = await startFakeProvider([throttled({ "retry-after": "50" })]);
+    const accounts = share();
+    const [abort, abortFirst] = [new AbortController(), new AbortController()];
+    const refused = Promise.withResolvers<void>();
+    const first = ask(provider.url, {
+      retryForReal,
+      accounts,
+      signal: abortFirst.signal,
+      onEvent: ({ type }) => type === "model.retried" && refused.resolve(),
+    });
+    await refused.promise;
+    const second = ask(provider.url, { retryForReal, accounts, signal: abort.signal });
+    abort.abort(new Error("stop"));
+    abortFirst.abort(new Error("stop too"));
+    expect(await failure(second)).toMatchObject({ message: "stop" });
+    expect(await failure(first)).toMatchObject({ message: "stop too" });
+    expect(provider.requests).toHaveLength(1);
   });
 });
 

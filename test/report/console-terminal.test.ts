@@ -64,6 +64,22 @@ describe("live progress", () => {
       "  1 of 6 trials · 1 passed · 1.1 s",
     ]);
 
+    const ofModel = { purpose: "agent", model: "anthropic/m", at: 0, trial: "t2" } as const;
+    reporter.onEvent?.({ type: "model.waiting", seq: 3, ...ofModel, delayMs: 2000 });
+    output.tick();
+    expect(screen().at(-2)).toBe("  ⠙ adds two numbers  waiting for the model's rate limit  1.0 s");
+    const usage = { inputTokens: 1, outputTokens: 1 };
+    reporter.onEvent?.({
+      type: "model.called",
+      seq: 4,
+      ...ofModel,
+      durationMs: 9,
+      finishReason: "stop",
+      usage,
+    });
+    output.tick();
+    expect(screen().at(-2)).toBe("  ⠙ adds two numbers  agent  1.0 s");
+
     const step = { phase: "verify", step: "page", name: "the page answers", attempt: 1, input: {} } as const;
     reporter.onEvent?.({ type: "step.started", stepType: "http", seq: 3, at: 0, trial: "t2", ...step });
     output.tick();

@@ -36,6 +36,7 @@ export function recordedContext(options: {
     emit: keepIn(events),
     signal: options.signal ?? new AbortController().signal,
     callTimeoutMs: 10_000,
+    hold: (waiting) => waiting,
   };
 }
 

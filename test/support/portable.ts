@@ -91,7 +91,7 @@ export async function playTrial(task: Task, options: TrialOptions = {}): Promise
         prepare: () => Promise.resolve(),
         run: (context) => (agent === undefined ? Promise.resolve() : agent(context)),
       }),
-    createJudge: () => undefined,
+    createJudge: undefined,
     extensions: {
       notes: [],
       of: ({ alias }) => {

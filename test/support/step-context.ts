@@ -7,6 +7,7 @@ import type { Json, JsonObject } from "../../src/base/json.ts";
 import type { CommandStep, ScriptStep } from "../../src/model/step.ts";
 import { resolveIn, type Scope, withLocals } from "../../src/templates/template.ts";
 import type { Check, EventBody } from "../../src/model/event.ts";
+import { Clocks } from "../../src/process/deadline.ts";
 import { runStep } from "../../src/steps/run-step.ts";
 import type { StepContext, StepJudge, StepReport, TrialContext } from "../../src/steps/step-runner.ts";
 import { stepOf } from "./task-file.ts";
@@ -81,6 +82,7 @@ export function plainTrial(task: string): TrialContext {
     declared: {},
     agent: undefined,
     judge: undefined,
+    clocks: new Clocks(),
     extensions: {
       execute: ({ extension }) =>
         Promise.reject(

@@ -8,7 +8,8 @@ import { JsonMeter } from "../../base/read-json.ts";
 import type { Emit } from "../../model/event.ts";
 import { createRedactor } from "../../trace/redact.ts";
 import { maxRecordDepth, maxAnswerValues } from "../../base/limits.ts";
-import { abortAfter } from "../../process/deadline.ts";
+import { abortAfter, type Hold } from "../../process/deadline.ts";
+import { accountOf, type Accounts, type LimitChange } from "./account-limit.ts";
 import {
   type LanguageModelV4,
   type ModelAccess,
@@ -53,12 +54,18 @@ export interface RetryingModelOptions {
   /** Longest that one attempt may take, in milliseconds. */
   readonly requestTimeoutMs: number;
   readonly retry?: RetrySettings;
+  /** The accounts of the run; absent: requests are sent whatever others wait for. */
+  readonly accounts?: Accounts;
+  /** Stops a time limit while a request waits because of the provider's rate limit. */
+  readonly hold?: Hold;
 }
 
 /**
  * Wraps a model so that every answer is emitted as `model.called` and every failed attempt that is tried again as
  * `model.retried`. Throttling, server errors, broken connections and attempts that take too long are retried with
  * exponential backoff, or after the time that the provider asks for, within the limits of the retry policy.
+ * Throttling limits all requests to the account (see `AccountLimit`): changes are emitted as `model.limit_changed`, and what waits for
+ * it as `model.waiting`. A wait takes no time of the request.
  *
  * The wrapped model throws McpvalsError `model/unreachable`, `model/rejected` or `model/invalid-response`, with the
  * provider's error as its cause, and the reason of the call's own signal when that aborts.
@@ -80,8 +87,15 @@ export async function createRetryingModel(
 async function callWithRetries(
   model: LanguageModelV4,
   params: ModelCallOptions,
-  { access, purpose, emit, requestTimeoutMs, retry = {}, ai }: RetryingModelOptions & { readonly ai: AiSdk },
+  options: RetryingModelOptions & { readonly ai: AiSdk },
 ): Promise<ModelAnswer> {
+  const { access, purpose, emit, requestTimeoutMs, retry = {}, accounts, ai } = options;
+  const { hold = (waiting) => waiting } = options;
+  const account = accounts && accountOf(accounts, access);
+  const about = { purpose, model: access.label };
+  const noteChange = (change: LimitChange | undefined, reason: string): void => {
+    if (change !== undefined) emit({ type: "model.limit_changed", ...about, ...change, reason });
+  };
   const policy = { ...defaultRetryPolicy, ...retry };
   const { abortSignal } = params;
   const { sleep = sleepFor, now = Date.now, random = Math.random } = retry;
@@ -89,11 +103,24 @@ async function callWithRetries(
   const secrets = Object.entries(withoutUndefined({ ...access.headers, apiKey: access.apiKey }));
   const redact = createRedactor(secrets.map(([name, value]) => ({ name, value })));
   let leftMs = policy.waitBudgetMs;
+  let throttledMs = 0;
+  const held = async (waiting: Promise<unknown>): Promise<void> => {
+    const since = performance.now();
+    await hold(waiting);
+    throttledMs += Math.round(performance.now() - since);
+  };
   for (let attempt = 1; ; attempt += 1) {
+    const { waiting, ...why } = account?.enter(abortSignal) ?? {};
+    if (waiting !== undefined) {
+      emit({ type: "model.waiting", ...about, ...why });
+      await held(waiting);
+    }
     const started = performance.now();
     try {
       const answer = await ask(model, params, requestTimeoutMs);
       const durationMs = performance.now() - started;
+      if (attempt === 1) noteChange(account?.answered(), "requests were answered");
+      else account?.ended();
       const { inputTokens, outputTokens } = answer.usage;
       const usage = withoutUndefined({
         inputTokens: inputTokens.total ?? 0,
@@ -103,17 +130,26 @@ async function callWithRetries(
         requests: 1,
       });
       const finishReason = answer.finishReason.unified;
-      emit({ type: "model.called", purpose, model: access.label, durationMs, finishReason, usage });
+      const throttled = throttledMs === 0 ? {} : { throttledMs };
+      emit({ type: "model.called", ...about, durationMs, ...throttled, finishReason, usage });
       return answer;
     } catch (error) {
-      abortSignal?.throwIfAborted();
-      const failure = classifyFailure(error, ai);
-      if (failure === undefined) throw error;
+      const failure = abortSignal?.aborted === true ? undefined : classifyFailure(error, ai);
+      if (failure === undefined) {
+        account?.ended();
+        abortSignal?.throwIfAborted();
+        throw error;
+      }
       const { code, reason, status, retryable, headers } = failure;
       const asked = askedDelay(headers, now);
       const delayMs = retryDelay(policy, attempt, { asked, random });
       const canWait = delayMs <= leftMs;
-      if (!retryable || attempt > policy.maxRetries || !canWait) {
+      const isAgain = retryable && attempt <= policy.maxRetries && canWait;
+      const isThrottled = retryable && throttling.includes(status);
+      // What is too long for this request is too long for the others too.
+      if (isThrottled) noteChange(account?.refused(isAgain ? asked : undefined), redact(reason));
+      else account?.ended();
+      if (!isAgain) {
         const isWaitTooLong = retryable && attempt <= policy.maxRetries;
         const note = `; the next attempt would have to wait ${delayMs / 1000} s, and only ${leftMs / 1000} s are left for waiting`;
         const attempts = attempt === 1 ? "1 attempt" : `${attempt} attempts`;
@@ -126,15 +162,19 @@ async function callWithRetries(
         throw new McpvalsError(code, message, withoutUndefined({ cause: error, hint: hintOf(failure) }));
       }
       const reported = withoutUndefined({ attempt, reason: redact(reason), status, delayMs });
-      emit({ type: "model.retried", purpose, model: access.label, ...reported });
+      emit({ type: "model.retried", ...about, ...reported });
       leftMs -= delayMs;
-      await sleep(delayMs, abortSignal).catch((cause: unknown) => {
+      const sleeping = sleep(delayMs, abortSignal);
+      await (isThrottled ? held(sleeping) : sleeping).catch((cause: unknown) => {
         abortSignal?.throwIfAborted();
         throw cause;
       });
     }
   }
 }
+
+/** The statuses of a request that was one too many: RFC 6585, and Anthropic's "overloaded". */
+const throttling: readonly (number | undefined)[] = [429, 529];
 
 async function ask(model: LanguageModelV4, params: ModelCallOptions, ms: number): Promise<ModelAnswer> {
   using limit = abortAfter(

@@ -16,6 +16,8 @@ import {
   type RetrySettings,
 } from "../../agents/models/retrying-model.ts";
 import type { JudgeRecord } from "../../model/grade.ts";
+import type { Accounts } from "../../agents/models/account-limit.ts";
+import type { Hold } from "../../process/deadline.ts";
 
 export interface JudgeOptions {
   readonly env: Environment;
@@ -26,6 +28,10 @@ export interface JudgeOptions {
   /** Longest that one request to the model may take, in milliseconds. */
   readonly modelMs: number;
   readonly retry?: RetrySettings;
+  /** Of the run; absent: requests are sent whatever others wait for. */
+  readonly accounts?: Accounts;
+  /** Stops a time limit of what asks while a request waits because of the provider's rate limit. */
+  readonly hold?: Hold;
   /** Called with the `question` of the judge's record before it is asked; what this throws is thrown. */
   readonly beforeAsking?: (question: string) => void;
   /** Returns an unpredictable text. Default: a random UUID. */
@@ -115,11 +121,11 @@ export async function askJudge<V>(
   spec: JudgeSpec,
   options: JudgeOptions,
 ): Promise<V> {
-  const { env, emit, signal, modelMs: requestTimeoutMs, retry } = options;
+  const { env, emit, signal, modelMs: requestTimeoutMs, retry, accounts, hold } = options;
   const access = locateModel(spec, env);
   const ai = await loadAiSdk();
   const purpose = "judge" as const;
-  const settings = withoutUndefined({ access, purpose, emit, requestTimeoutMs, retry });
+  const settings = withoutUndefined({ access, purpose, emit, requestTimeoutMs, retry, accounts, hold });
   const model = await createRetryingModel(await resolveModel(access), settings);
   const text = await (async () => {
     try {

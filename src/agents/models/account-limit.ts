@@ -1,0 +1,135 @@
+import type { ModelAccess } from "./resolve-model.ts";
+
+/** The accounts of a run, by {@link accountOf}, and how many trials run at once. */
+export interface Accounts {
+  readonly most: number;
+  readonly limits: Map<string, AccountLimit>;
+}
+
+/** The limit that all requests with the same key to the same provider share. */
+export function accountOf(
+  { most, limits }: Accounts,
+  { provider, baseURL, apiKey, headers }: ModelAccess,
+): AccountLimit {
+  const key = JSON.stringify([provider, baseURL, apiKey, headers]);
+  const limit = limits.get(key) ?? new AccountLimit(most);
+  limits.set(key, limit);
+  return limit;
+}
+
+/** A change of how many requests may be sent at once. */
+export interface LimitChange {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** What a request waits for: a place among so many, or the end of a time that the provider asked for. */
+export interface AccountWait {
+  readonly limit?: number;
+  readonly delayMs?: number;
+}
+
+/** What remains of a limit after a refusal, and what it grows by after a round of answers (as in Inspect AI). */
+const cut = 0.8;
+const growth = 1.05;
+/** Refusals in this time have one cause, and cut the limit once. */
+const episodeMs = 15_000;
+
+/**
+ * How many requests to an account may be sent at once. There is no limit until the provider refuses a request as one too many: then
+ * it is a share of `most`, and it grows again until there is none. Waiting requests are sent in order.
+ */
+export class AccountLimit {
+  readonly #most: number;
+  /** As many as the whole part says. At `most` there is no limit. */
+  #limit: number;
+  #sent = 0;
+  /** Answers since the limit changed, or the last refusal. */
+  #answers = 0;
+  #lastCut = -Infinity;
+  #closedUntil = -Infinity;
+  readonly #waiting: (() => void)[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(most: number) {
+    this.#most = most;
+    this.#limit = most;
+  }
+
+  /**
+   * Undefined when a request may be sent at once. Else what it waits for, and a promise that settles when it may be sent, and rejects
+   * with the signal's reason when that aborts first. {@link answered}, {@link refused} or {@link ended} has to follow.
+   */
+  enter(signal?: AbortSignal): (AccountWait & { readonly waiting: Promise<void> }) | undefined {
+    signal?.throwIfAborted();
+    if (this.#waiting.length === 0 && this.#isOpen()) {
+      this.#sent += 1;
+      return undefined;
+    }
+    const delayMs = Math.ceil(this.#closedUntil - performance.now());
+    const why = delayMs > 0 ? { delayMs } : { limit: Math.floor(this.#limit) };
+    const waiting = new Promise<void>((resolve, reject) => {
+      const leave = (): void => {
+        this.#waiting.splice(this.#waiting.indexOf(go), 1);
+        this.#wake();
+        reject(signal?.reason as Error);
+      };
+      const go = (): void => {
+        signal?.removeEventListener("abort", leave);
+        this.#sent += 1;
+        resolve();
+      };
+      this.#waiting.push(go);
+      signal?.addEventListener("abort", leave, { once: true });
+      this.#wake();
+    });
+    return { ...why, waiting };
+  }
+
+  /** A request has ended, which says nothing of the limit. */
+  ended(): void {
+    this.#sent -= 1;
+    this.#wake();
+  }
+
+  /** A request was answered at its first attempt. */
+  answered(): LimitChange | undefined {
+    this.#answers += 1;
+    const isRound = this.#limit < this.#most && this.#answers >= Math.floor(this.#limit);
+    const change = isRound ? this.#change(Math.min(this.#limit * growth, this.#most)) : undefined;
+    this.ended();
+    return change;
+  }
+
+  /** A request was refused as one too many. No request is sent before `delayMs` milliseconds have passed, if any. */
+  refused(delayMs = 0): LimitChange | undefined {
+    const now = performance.now();
+    this.#answers = 0;
+    if (delayMs > 0) this.#closedUntil = Math.max(this.#closedUntil, now + delayMs);
+    const isNew = now - this.#lastCut >= episodeMs;
+    if (isNew) this.#lastCut = now;
+    const change = isNew ? this.#change(Math.max(this.#limit * cut, 1)) : undefined;
+    this.ended();
+    return change;
+  }
+
+  #change(limit: number): LimitChange | undefined {
+    const [from, to] = [Math.floor(this.#limit), Math.floor(limit)];
+    this.#limit = limit;
+    this.#answers = 0;
+    return from === to ? undefined : { from, to };
+  }
+
+  #isOpen(): boolean {
+    const isFree = this.#limit >= this.#most || this.#sent < Math.floor(this.#limit);
+    // A timer may fire a little early.
+    return isFree && performance.now() > this.#closedUntil - 1;
+  }
+
+  #wake(): void {
+    clearTimeout(this.#timer);
+    while (this.#waiting.length > 0 && this.#isOpen()) this.#waiting.shift()?.();
+    const delayMs = Math.ceil(this.#closedUntil - performance.now());
+    if (this.#waiting.length > 0 && delayMs > 0) this.#timer = setTimeout(() => this.#wake(), delayMs);
+  }
+}
