@@ -1,4 +1,5 @@
 import { lowerBound } from "../graders/measurements/metrics.ts";
+import type { Thresholds } from "../model/eval.ts";
 import type { Plan } from "../model/plan.ts";
 import type { Decision, TrialResult } from "../model/result.ts";
 import { ConfidenceSequence } from "../statistics/sequential.ts";
@@ -95,6 +96,11 @@ export function decisionsOf(trials: readonly Outcome[], plan: Plan): readonly De
   return decisions.result();
 }
 
+/** The thresholds that more rounds can decide: those of the pass rate, but for 1, since no number of trials shows that all would pass. */
+export function decidableThresholds(thresholds: Thresholds): readonly string[] {
+  return ["passRate", lowerBound].filter((name) => (thresholds[name] ?? 1) < 1);
+}
+
 function questionsOf({
   trials,
   thresholds = {},
@@ -104,7 +110,7 @@ function questionsOf({
   const agents = [...new Set(trials.flatMap(({ agent }) => agent ?? []))];
   const by = variants.length > 1 ? "variant" : "agent";
   const [first = "", ...others] = by === "variant" ? variants : agents;
-  const names = Object.keys(thresholds).filter((name) => name === "passRate" || name === lowerBound);
+  const names = decidableThresholds(thresholds);
   const alpha = 0.05 / (others.length + names.length);
   const inRound = trials.filter(({ attempt }) => attempt === 1).length;
   const sequences = (variance: number): Pick<Question, "low" | "high"> => ({

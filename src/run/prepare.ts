@@ -10,6 +10,7 @@ import type { ModelSpec } from "../model/agent.ts";
 import { usesJudge } from "../model/step.ts";
 import { canBeJudged } from "../graders/judge/llm-judge.ts";
 import { graderKinds } from "../graders/kinds.ts";
+import { decidableThresholds } from "../report/decisions.ts";
 import { decidesFailures } from "../report/trial-result.ts";
 import { canBeMissed, thresholdProblem } from "../graders/thresholds.ts";
 import { applyOverrides } from "../model/plan.ts";
@@ -76,7 +77,7 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
 /** Refuses to go on until it is decided where nothing is to be decided. Throws `usage/invalid-option`. */
 function requireQuestion({ variants = [], tasks, agents, thresholds = {} }: Eval): void {
   const acting = tasks.some(({ turns }) => turns.length > 0) ? agents.length : 0;
-  if (variants.length > 1 || acting > 1 || decidesFailures(Object.keys(thresholds))) return;
+  if (variants.length > 1 || acting > 1 || decidableThresholds(thresholds).length > 0) return;
   throw new McpvalsError("usage/invalid-option", "--until decided: there is nothing to decide", {
     hint: "Run two variants or two agents, to find out which is better, or give a threshold: --threshold passRate=0.8.",
   });

@@ -161,6 +161,7 @@ describe("run --until decided", () => {
 
   it.each([
     [["--variant", "new", "--until", "decided"], "there is nothing to decide"],
+    [["--variant", "new", "--until", "decided", "--threshold", "passRate=1"], "there is nothing to decide"],
     [["--max-trials", "3"], "--max-trials is for --until decided"],
     [["--until", "decided", "--trials", "3"], "cannot be used with option"],
   ])("refuses %j", async (args, message) => {
