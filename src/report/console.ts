@@ -36,6 +36,7 @@ import {
   fullTitle,
   gapText,
   gradedText,
+  othersOf,
   groupName,
   type Nameable,
   type Page,
@@ -399,7 +400,9 @@ function failedLines(ending: Ending): string[] {
   });
   const rest = failed.length - maxShownFailures;
   const more =
-    rest > 0 ? ["", `  and ${countOf(rest, "more failed task")}${quiet ? "" : ", marked ✗ above"}`] : [];
+    rest > 0
+      ? ["", `  and ${othersOf(rest, variety, "more failed task")}${quiet ? "" : ", marked ✗ above"}`]
+      : [];
   return [style.strong("Failed"), ...tasks, ...more];
 }
 
@@ -501,8 +504,8 @@ function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
   const shown = rows.length <= maxShownTasks ? rows : mixed.slice(0, maxShownTasks);
   const [hidden, passed] = [mixed.length - shown.length, rows.length - mixed.length];
   const rest = [
-    ...(hidden > 0 ? [`  and ${countOf(hidden, "more task")} with attempts that did not pass`] : []),
-    ...(passed > 0 ? [`  and ${countOf(passed, "task")} of which every attempt passed`] : []),
+    ...(hidden > 0 ? [`  and ${othersOf(hidden, variety)} with attempts that did not pass`] : []),
+    ...(passed > 0 ? [`  and ${othersOf(passed, variety, "task")} of which every attempt passed`] : []),
   ];
   return [
     page.style.strong("By task") +

@@ -24,6 +24,7 @@ import {
   fullTitle,
   gapText,
   gradedText,
+  othersOf,
   optionalRemarks,
   type Page,
   remarkSubject,
@@ -187,7 +188,7 @@ function rateTable(result: RunResult): readonly string[] {
     "| task | agent, variant | passed | rate (95 % interval) | time | tokens | |",
     "| --- | --- | --- | --- | --- | --- | --- |",
     ...[...sorted.slice(0, maxShownRows), ...totalRows(result, variety)].map(rateLine),
-    ...(rest > 0 ? ["", `and ${countOf(rest, "more task")}`] : []),
+    ...(rest > 0 ? ["", `and ${othersOf(rest, variety)}`] : []),
     ...(statements.length === 0 ? [] : [""]),
     ...statements.map(({ verdict, text }) => `- **${verdict}**: ${escapeMarkdown(visibleText(text))}`),
   ];
@@ -224,7 +225,7 @@ function trialSections({ result: { trials }, evidence }: RunEnd): (readonly stri
     return [
       [`## ${heading} (${group.length})`],
       ...items,
-      rest > 0 ? [`and ${countOf(rest, "more task")}`] : [],
+      rest > 0 ? [`and ${othersOf(rest, variety)}`] : [],
     ];
   };
   return [...sectionOf("Failed", failed), ...sectionOf("Not judged", broken)];

@@ -74,10 +74,8 @@ function groupRate(tasks: readonly TaskRate[]): GroupRate {
   const [{ agent, variant } = { agent: null }] = tasks;
   const sum = (key: "passed" | "scored" | "unscored"): number =>
     tasks.reduce((total, task) => total + task[key], 0);
-  const ks = Array.from(
-    { length: Math.min(maxK, ...tasks.map(({ scored }) => scored)) },
-    (_, index) => index + 1,
-  );
+  const fewest = tasks.reduce((least, { scored }) => Math.min(least, scored), maxK);
+  const ks = Array.from({ length: fewest }, (_, index) => index + 1);
   const curve = (at: typeof passAtK): number[] | undefined =>
     ks.length === 0 ? undefined : ks.flatMap((k) => at(tasks, k) ?? []);
   return withoutUndefined({

@@ -335,6 +335,11 @@ export function ratesByTask(
   });
 }
 
+/** How many there are of what has a place for each task, agent and variant, beside others: they are tasks only in a run with one agent and variant. */
+export function othersOf(count: number, { agents, variants }: Variety, task = "more task"): string {
+  return agents || variants ? `${formatInteger(count)} more` : countOf(count, task);
+}
+
 /** A row for all tasks of each agent and variant, where a run has several tasks with rates. */
 export function totalRows(
   { rates, trials }: Pick<RunResult, "rates" | "trials">,
@@ -343,11 +348,11 @@ export function totalRows(
   const tasks = new Set(trials.map(({ task }) => task));
   if (tasks.size < 2) return [];
   const named = { ...variety, attempts: false };
-  return (rates?.groups ?? []).map(({ agent, variant, passed, scored, theseTasks }) => ({
+  return (rates?.groups ?? []).map(({ agent, variant, passed, scored, unscored, theseTasks }) => ({
     title: "all tasks",
     name: variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named),
-    count: `${formatInteger(passed)}/${formatInteger(scored)}`,
-    tone: passed < scored ? ("bad" as const) : ("good" as const),
+    count: countText({ passed, scored, unjudged: unscored }),
+    tone: passed < scored ? ("bad" as const) : unscored > 0 ? ("warn" as const) : ("good" as const),
     cells: [intervalText(theseTasks), "", "", ""] as const,
     isMixed: passed < scored,
   }));
@@ -613,11 +618,24 @@ function comparedText(comparison: RunResult["comparison"], exit: 0 | 1 | 3): str
 /** How many of the trials with a verdict passed, and beside it what that does not say: `3/4, 1 by the tool's result only, 2 not judged`; `word` follows the first. */
 export function rateText(trials: readonly TrialResult[], word = ""): string {
   const summary = summarize(trials);
-  const judged = summary.pass + summary.fail;
-  const unjudged = summary.total - judged;
+  const scored = summary.pass + summary.fail;
+  const counts = { passed: summary.pass, scored, unjudged: summary.total - scored };
+  return countText(counts, { word, notes: byResultText(summary) });
+}
+
+interface Counts {
+  readonly passed: number;
+  readonly scored: number;
+  readonly unjudged: number;
+}
+
+function countText(
+  { passed, scored, unjudged }: Counts,
+  { word = "", notes = [] }: { readonly word?: string; readonly notes?: readonly string[] } = {},
+): string {
   return [
-    ...(judged === 0 ? [] : [`${formatInteger(summary.pass)}/${formatInteger(judged)}${word}`]),
-    ...byResultText(summary),
+    ...(scored === 0 ? [] : [`${formatInteger(passed)}/${formatInteger(scored)}${word}`]),
+    ...notes,
     ...(unjudged === 0 ? [] : [`${formatInteger(unjudged)} not judged`]),
   ].join(", ");
 }

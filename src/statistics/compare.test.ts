@@ -172,3 +172,26 @@ it.each([
     expect(others / runs).toBeLessThan(0.06);
   },
 );
+
+it("sides that differ only by rounding are equal", () => {
+  // 0.3 - 0.1 and 0 - 0.2 do not add up to 0.
+  const parts = [
+    { task: "a", first: { passed: 1, scored: 10 }, second: { passed: 3, scored: 10 } },
+    { task: "a", first: { passed: 2, scored: 10 }, second: { passed: 0, scored: 10 } },
+  ];
+  expect(compareTheseTasks(parts)?.value).toBe(0);
+  expect(compareTasksLikeThese(parts)).toMatchObject({ value: 0, higher: 0, lower: 0, p: 1 });
+});
+
+it("sides of very many trials are compared at once, with the normal distribution", () => {
+  const scored = 1_000_000;
+  const many = (passed: number): TaskPair["first"] => ({ passed, scored });
+  const pairs = Array.from({ length: 1000 }, () => ({ first: many(500_000), second: many(500_100) }));
+  const found = compareTheseTasks(pairs);
+  expect(found?.value).toBeCloseTo(0.0001, 9);
+  expect(found?.p).toBeLessThan(0.001);
+  expect(compareTheseTasks(pairs.slice(0, 1))?.p).toBeCloseTo(0.8875, 3);
+  const fewer = { first: { passed: 10_000, scored: 20_000 }, second: { passed: 10_200, scored: 20_000 } };
+  // Exact: that of the normal distribution with half a step less.
+  expect(compareTheseTasks([fewer])?.p).toBeCloseTo(0.04654, 4);
+});

@@ -42,31 +42,56 @@ export function compareTheseTasks(pairs: readonly TaskPair[]): Difference | unde
   const before = theseTasks(parts.map(({ first, weight }) => ({ ...first, weight })));
   const after = theseTasks(parts.map(({ second, weight }) => ({ ...second, weight })));
   if (before === undefined || after === undefined) return undefined;
-  const value = after.value - before.value;
+  const value = withoutRounding(after.value - before.value);
   const low = Math.hypot(after.value - after.low, before.high - before.value);
   const high = Math.hypot(after.high - after.value, before.value - before.low);
   return { value, low: value - low, high: value + high, p: permutationP(parts, value) };
 }
 
+/** A difference of rates that are equal may be off by less than this; that of different rates is larger. */
+const rounding = 1e-12;
+
+function withoutRounding(difference: number): number {
+  return Math.abs(difference) < rounding ? 0 : difference;
+}
+
 /** Sums of fractions that are equal may differ by less than this. */
 const precision = 1e-9;
-/** With more parts, different sums, or steps of work than these, the distribution of a sum is taken to be normal. */
+/** With more parts, values of parts, different sums, or steps of work than these, the distribution of a sum is taken to be normal. */
 const maxParts = 1000;
+const maxValues = 200_000;
 const maxSums = 20_000;
 const maxWork = 5_000_000;
 
 /** The share of all ways to deal the trials of each task to the sides with which the mean difference is at least as far from 0. */
 function permutationP(parts: readonly (TaskPair & { readonly weight: number })[], value: number): number {
   const weights = sumOf(parts.map(({ weight }) => weight));
-  const dealt = parts.map(({ first, second, weight }) => {
+  const dealt = parts.map(({ first, second, weight }): Part => {
     const passed = first.passed + second.passed;
-    const counts = hypergeometric(passed, second.scored, first.scored + second.scored);
-    return counts.map(([drawn, share]): readonly [number, number] => [
-      ((drawn / second.scored - (passed - drawn) / first.scored) * weight) / weights,
-      share,
-    ]);
+    const [drawn, total] = [second.scored, first.scored + second.scored];
+    const [least, most] = [Math.max(0, drawn + passed - total), Math.min(passed, drawn)];
+    const scale = weight / weights;
+    const spread = (drawn * passed * (total - passed) * first.scored) / (total * total * (total - 1));
+    return {
+      variance: spread * ((1 / drawn + 1 / first.scored) * scale) ** 2,
+      size: most - least + 1,
+      values: () =>
+        hypergeometric(passed, drawn, total).map(([each, share]): readonly [number, number] => [
+          (each / drawn - (passed - each) / first.scored) * scale,
+          share,
+        ]),
+    };
   });
   return farShare(dealt, value);
+}
+
+/** A part of a sum: a random number with mean 0. */
+interface Part {
+  readonly variance: number;
+  /** How many values it can have. */
+  readonly size: number;
+  /** Its values with their probabilities. */
+  readonly values: () => readonly (readonly [number, number])[];
 }
 
 /** Numbers that are less likely than this are left out, so that a probability is exact where it is not far below. */
@@ -101,26 +126,27 @@ function hypergeometric(
  * The probability that a sum of independent parts, each with mean 0, is at least as far from 0 as a value: exact, or of the normal distribution where
  * there are too many different sums.
  */
-function farShare(parts: readonly (readonly (readonly [number, number])[])[], value: number): number {
+function farShare(parts: readonly Part[], value: number): number {
   const normal = (): number => {
-    const variance = sumOf(parts.map((each) => sumOf(each.map(([size, chance]) => chance * size ** 2))));
+    const variance = sumOf(parts.map((part) => part.variance));
     return variance === 0 ? 1 : 2 * normalCdf(-Math.abs(value) / Math.sqrt(variance));
   };
-  if (parts.length > maxParts) return normal();
+  if (parts.length > maxParts || sumOf(parts.map(({ size }) => size)) > maxValues) return normal();
   let sums = new Map<number, number>([[0, 1]]);
   let work = 0;
   for (const part of parts) {
-    work += sums.size * part.length;
+    work += sums.size * part.size;
     if (work > maxWork) return normal();
+    const values = part.values();
     const next = new Map<number, number>();
     for (const [sum, share] of sums) {
       if (share < leastShare) continue;
-      for (const [size, chance] of part) {
+      for (const [size, chance] of values) {
         const moved = sum + Math.round(size / precision);
         next.set(moved, (next.get(moved) ?? 0) + share * chance);
       }
+      if (next.size > maxSums) return normal();
     }
-    if (next.size > maxSums) return normal();
     sums = next;
   }
   // Roundings add up.
@@ -154,10 +180,11 @@ export function compareTasksLikeThese(pairs: readonly TaskPair[]): PairedCompari
  * of -1, 0 and 1 it is McNemar's exact test. The interval is Student's; it is absent where all differences are equal, which
  * says nothing about their spread. Undefined without pairs.
  */
-export function comparePairs(differences: readonly number[]): PairedComparison | undefined {
-  const pairs = differences.length;
+export function comparePairs(given: readonly number[]): PairedComparison | undefined {
+  const pairs = given.length;
   if (pairs === 0) return undefined;
-  const value = meanOf(differences);
+  const differences = given.map(withoutRounding);
+  const value = withoutRounding(meanOf(differences));
   const squares = sumOf(differences.map((each) => (each - value) ** 2));
   const counts = {
     pairs,
@@ -166,10 +193,14 @@ export function comparePairs(differences: readonly number[]): PairedComparison |
   };
   const unequal = differences.filter((each) => each !== 0);
   const p = farShare(
-    unequal.map((each) => [
-      [each / pairs, 0.5],
-      [-each / pairs, 0.5],
-    ]),
+    unequal.map((each): Part => ({
+      variance: (each / pairs) ** 2,
+      size: 2,
+      values: () => [
+        [each / pairs, 0.5],
+        [-each / pairs, 0.5],
+      ],
+    })),
     value,
   );
   // Rounding leaves a little of equal differences.

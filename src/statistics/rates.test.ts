@@ -31,10 +31,47 @@ it.each([
   expect(found?.high).toBeCloseTo(high, 4);
 });
 
-it("is 1 at most, and nothing of nothing", () => {
-  expect(wilson(20, 20)).toMatchObject({ value: 1, high: 1 });
+it("ends at 1 exactly where all passed, and at 0 where none did; nothing of nothing", () => {
+  for (let trials = 1; trials <= 1000; trials += 1) {
+    expect(wilson(trials, trials)).toMatchObject({ value: 1, high: 1 });
+    expect(wilson(0, trials)).toMatchObject({ value: 0, low: 0 });
+  }
   expect(wilson(0, 0)).toBeUndefined();
 });
+
+it("tasks with equal rates count as one trial each for tasks like these, whatever rounding leaves", () => {
+  const tenths = likeThese(of(10, ...Array.from({ length: 10 }, () => 1)));
+  expect(tenths?.high).toBeCloseTo(
+    likeThese(of(1000, ...Array.from({ length: 10 }, () => 100)))?.high ?? 0,
+    9,
+  );
+  expect(tenths?.high).toBeGreaterThan(0.4);
+});
+
+it.each([
+  [20, 1],
+  [50, 1],
+  [20, 2],
+  [50, 2],
+])(
+  "covers the rate of equal tasks, also with one or two trials of each: %d tasks, %d trials",
+  (tasks, trials) => {
+    const random = randomFrom(tasks * 10 + trials);
+    for (const rate of [0.5, 0.7, 0.9]) {
+      const runs = 3000;
+      let covered = 0;
+      for (let run = 0; run < runs; run += 1) {
+        const counts = Array.from({ length: tasks }, () => ({
+          passed: binomial(trials, rate, random),
+          scored: trials,
+        }));
+        const found = theseTasks(counts);
+        if (found !== undefined && found.low <= rate && rate <= found.high) covered += 1;
+      }
+      expect(covered / runs).toBeGreaterThan(0.93);
+    }
+  },
+);
 
 it("a task counts the same however often it was tried", () => {
   expect(meanRate([...of(10, 10), ...of(2, 0)])).toBe(0.5);
@@ -45,8 +82,8 @@ it("a task counts the same however often it was tried", () => {
 it("gives the interval for these tasks and for tasks like these", () => {
   const [these, others] = [theseTasks(of(5, 5, 4, 3, 5, 0, 2)), likeThese(of(5, 5, 4, 3, 5, 0, 2))];
   expect(these?.value).toBeCloseTo(19 / 30, 12);
-  expect(these?.low).toBeCloseTo(0.48104049052562103, 9);
-  expect(these?.high).toBeCloseTo(0.7629573103537067, 9);
+  expect(these?.low).toBeCloseTo(0.4727437368379748, 9);
+  expect(these?.high).toBeCloseTo(0.7689195895337215, 9);
   expect(others?.low).toBeCloseTo(0.26174920329888035, 9);
   expect(others?.high).toBeCloseTo(0.8937835089888886, 9);
   expect(likeThese(of(3, 3, 3, 3, 3, 3, 3, 3, 3))?.low).toBeCloseTo(0.5886054296196936, 9);

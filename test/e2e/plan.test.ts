@@ -1,6 +1,7 @@
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
+import type { RunResult } from "../../src/model/result.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 
 const config = `servers:
@@ -53,4 +54,32 @@ it("says when the planned trials can show nothing, and when they cannot reach th
     "The threshold lowerBound 0.8 cannot be reached: even if every trial passes, the lower end of the interval is 0.34. It takes about 8 trials of each task.",
   );
   expect(await plan("--trials", "8")).not.toContain("cannot be reached");
+});
+
+it("expects of each variant what it used, and says that the last run is damaged", async () => {
+  using folder = folderOf({
+    "a.yaml": `servers:
+  shop: { transport: mock, mock: { tools: { find: { responses: [{ return: shelf 4 }] } } } }
+variants:
+  slow: { servers: { shop: { faults: [{ kind: delay, delay: 300ms }] } } }
+  fast: {}
+agent: { type: scripted, plan: { milk: [{ call: find, args: {} }, { say: Done. }] } }
+workflows: [{ name: milk, steps: [{ user: where, expectedState: { contains: shelf 4, in: toolResult } }] }]
+`,
+  });
+  const cwd = folder.path;
+  const { result } = await runHere(["run", "a.yaml", "--reporter", "json"], { cwd }).then(({ stdout }) => ({
+    result: JSON.parse(stdout) as RunResult,
+  }));
+  const expected = async (variant: string): Promise<number> => {
+    const { stdout } = await runHere(["plan", "a.yaml", "--variant", variant, "--json"], { cwd });
+    return (JSON.parse(stdout) as { expected: { durationMs: number } }).expected.durationMs;
+  };
+  for (const { variant = "", durationMs } of result.trials)
+    expect(await expected(variant)).toBeCloseTo(durationMs, 1);
+
+  writeFileSync(join(cwd, ".mcpvals/runs", result.id, "journal.jsonl"), "no journal\n");
+  const damaged = await runHere(["plan", "a.yaml"], { cwd });
+  expect(damaged).toMatchObject({ code: 0 });
+  expect(damaged.stderr).toContain("the last run tells nothing: line 1 of the journal");
 });

@@ -193,7 +193,7 @@ By task  pass rates with their 95 % intervals
   日本語のタスク 🎉   claude    2/2, 1 not judged  100 % (34 to 100)  8.2 s  12,340 tokens
   日本語のタスク 🎉   scripted  3/3                100 % (44 to 100)  12 ms
 
-  On these tasks it is undecided whether scripted is better or worse than claude: the pass rate of scripted is 11.1 points lower than that of claude (95 % interval −41.5 to +26.6 points). If both were equally good, chance alone would show a difference as large in every comparison.
+  On these tasks it is undecided whether scripted is better or worse than claude: the pass rate of scripted is 11.1 points lower than that of claude (95 % interval −43.1 to +28.8 points). If both were equally good, chance alone would show a difference as large in every comparison.
 
   12 passed · 5 failed · 1 error · 18 trials in 1 min 34 s · 108,000 tokens in (81,000 cached), 3,060 out, 36 model requests
 
@@ -397,10 +397,10 @@ it("has a line for each agent and variant of a task, all tasks together, and say
       "  books a flight  new  6/6    100 % (61 to 100)  41 ms",
       "  finds a hotel   old  1/6    17 % (3 to 56)     41 ms  flaky",
       "  finds a hotel   new  6/6    100 % (61 to 100)  41 ms",
-      "  all tasks       old  2/12   17 % (5 to 45)",
+      "  all tasks       old  2/12   17 % (4 to 47)",
       "  all tasks       new  12/12  100 % (76 to 100)",
       "",
-      "  On these tasks new is better than old: the pass rate of new is 83.3 points higher than that of old (95 % interval +45.8 to +95.4 points). If both were equally good, chance alone would show a difference as large in less than 1 of 1,000 comparisons.",
+      "  On these tasks new is better than old: the pass rate of new is 83.3 points higher than that of old (95 % interval +44.7 to +95.6 points). If both were equally good, chance alone would show a difference as large in less than 1 of 1,000 comparisons.",
     ].join("\n"),
   );
 });
@@ -484,4 +484,22 @@ it("with --quiet says why nothing was judged, which warnings were too many, and 
   const tasks = Array.from({ length: 42 }, (_, index) => toolTest(`t${index}`));
   const failing = tasks.map((task) => trialOf(task, { grades: [grade("judge", 0.2, task.name)] }));
   expect(await quiet(sampleRun({ tasks, trials: failing }))).toContain("\n  and 2 more failed tasks\n");
+});
+
+it("of many tasks in several variants it counts lines, not tasks; all tasks together have their trials without a verdict", async () => {
+  const tasks = Array.from({ length: 20 }, (_, index) => workflow(`t${index}`));
+  const variants = ["old", "new"] as const;
+  const error = { code: "server/exited", kind: "environment", message: "it crashed" } as const;
+  const trials = tasks.flatMap((task, index) =>
+    variants.map((variant) =>
+      variant === "old" && index < 2 ? brokenTrial(task, error, { variant }) : trialOf(task, { variant }),
+    ),
+  );
+  const run = sampleRun({ tasks, trials });
+  const text = await printed({
+    ...run,
+    end: { ...run.end, result: { ...run.end.result, ...ratesOf(run.end.result.trials) } },
+  });
+  expect(text).toContain("\n  and 38 more of which every attempt passed\n");
+  expect(text).toMatch(/\n {2}all tasks +old {2}18\/18, 2 not judged /);
 });

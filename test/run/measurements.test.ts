@@ -65,7 +65,7 @@ it("every run measures how agents used tools, and says what is odd; `show` gives
     "  redundant: 1 of 5 calls repeat one and get the same result",
     "  errors: 2 of 5 calls, 0 recovered",
     "  errors that the answer ignores: t1 notes.broken",
-    "  routing: 2 of 3 trials led to the expected tool (67 %, 95 % interval 22 to 94 %), 1 time with the right call after a wrong one",
+    "  routing: 2 of 3 trials led to the expected tool (67 %, 95 % interval 20 to 94 %), 1 time with the right call after a wrong one",
     "  routing: notes.title expected, notes.count called: 1 trial",
   ]);
   const markdown = await runHere(["show", "--reporter", "markdown"], options);

@@ -5,7 +5,7 @@ import { withoutNoise, withoutUndefined } from "../../base/json.ts";
 import { visibleText } from "../../base/visible-text.ts";
 import { load } from "../../formats/load.ts";
 import type { Eval } from "../../model/eval.ts";
-import { createPlan, effectiveServers, lifetimeOf, type Plan, taskOf } from "../../model/plan.ts";
+import { createPlan, effectiveServers, lifetimeOf, type Plan, taskOf, type Trial } from "../../model/plan.ts";
 import { taskRates } from "../../report/rates.ts";
 import { replayRun } from "../../report/replay.ts";
 import { countOf, formatDuration, formatInteger, formatScore } from "../../report/text.ts";
@@ -16,9 +16,10 @@ import { minTasks } from "../../statistics/compare.ts";
 import { countTasksAlike, meanOf, theseTasks, trialsToDecide } from "../../statistics/rates.ts";
 import { lowerBound } from "../../graders/measurements/metrics.ts";
 import { wrapText } from "../../base/columns.ts";
-import { defaultRunsFolder, readLastRun } from "../../store/run-folder.ts";
+import { McpvalsError } from "../../base/error.ts";
+import { defaultRunsFolder, readLastRun, type StoredRun } from "../../store/run-folder.ts";
 import { addQueryFlags, queryOf, type SetExitCode, type SourceFlags, wholeNumber } from "../flags.ts";
-import { columnsOf, hideSecrets, workingFolder, writeJson, writeOut } from "../terminal.ts";
+import { columnsOf, hideSecrets, workingFolder, writeJson, writeNotes, writeOut } from "../terminal.ts";
 
 interface PlanFlags extends SourceFlags {
   readonly json?: boolean;
@@ -51,7 +52,7 @@ interface Forecast {
   /** How often each server is started or connected to. */
   readonly serverStarts: Readonly<Record<string, number>>;
   /** By what the last run of the same file used; absent: there is none, or none of its trials is like these. */
-  readonly expected?: { readonly run: string; readonly tokens?: number; readonly durationMs?: number };
+  readonly expected?: { readonly run: string; readonly tokens?: number; readonly durationMs: number };
   /** Smallest drops of the pass rate between two runs like this that are found with 80 % probability. Absent without trials. */
   readonly detectable?: Detectable;
   /** Of the threshold `lowerBound`: what it would be if every trial passed, and trials of each task that would then reach it. Absent without one. */
@@ -87,11 +88,16 @@ function hanging(line: string, columns: number): readonly string[] {
   return wrapText(line.slice(indent.length), columns - indent.length).map((part) => indent + part);
 }
 
+/** Equal for the attempts of one task by one agent in one variant. */
+function keyOf({ task, agent, variant }: Pick<Trial, "task" | "agent" | "variant">): string {
+  return JSON.stringify([task, agent, variant]);
+}
+
 function forecastOf(spec: Eval, plan: Plan): Forecast {
   const { tasks, trials } = plan;
   const tested = new Set(tasks.filter(({ form }) => form === "tool-test").map(({ name }) => name));
-  const attempts = Map.groupBy(trials, ({ task, agent, variant }) => JSON.stringify([task, agent, variant]));
-  const repeated = Math.min(...[...attempts.values()].map(({ length }) => length));
+  const attempts = Map.groupBy(trials, keyOf);
+  const repeated = leastOf([...attempts.values()].map(({ length }) => length));
   return {
     name: spec.name,
     tasks: tasks.length,
@@ -103,6 +109,11 @@ function forecastOf(spec: Eval, plan: Plan): Forecast {
     ...(trials.length === 0 ? {} : { detectable: detectableDrop(tasks.length, repeated) }),
     ...boundOf(plan, attempts),
   };
+}
+
+/** Not `Math.min(...numbers)`: the number of arguments of a call is limited. */
+function leastOf(numbers: readonly number[]): number {
+  return numbers.reduce((least, each) => Math.min(least, each), Infinity);
 }
 
 /** What the threshold of the lower bound can come to, by the variant with the fewest trials. */
@@ -120,7 +131,7 @@ function boundOf(
   }));
   const bounds = [...Map.groupBy(parts, ({ variant }) => variant).values()].map((group) => {
     const tasks = countTasksAlike(group, ({ task }) => task);
-    const least = Math.min(...tasks.map(({ scored }) => scored));
+    const least = leastOf(tasks.map(({ scored }) => scored));
     return { most: theseTasks(tasks)?.low ?? 0, trials: least + (trialsToDecide(tasks, threshold) ?? 0) };
   });
   const [worst] = bounds.toSorted((a, b) => a.most - b.most);
@@ -144,17 +155,26 @@ function serverStarts(spec: Eval, plan: Plan): Readonly<Record<string, number>> 
 
 /** What the trials of the plan are expected to use, by the means of the same tasks in the last run. */
 async function expectedOf(plan: Plan, source: string, runs: string): Promise<Forecast["expected"]> {
-  const last = await readLastRun(runs, source).catch(() => undefined);
+  let last: StoredRun | undefined;
+  try {
+    last = await readLastRun(runs, source);
+  } catch (error) {
+    if (!(error instanceof McpvalsError)) throw error;
+    writeNotes({ notes: [`the last run tells nothing: ${error.message}`] });
+  }
   if (last === undefined) return undefined;
-  const rates = taskRates(replayRun(last).result.trials);
-  const known = new Map(rates.map((rate) => [JSON.stringify([rate.task, rate.agent]), rate]));
-  const found = plan.trials.map(({ task, agent }) => known.get(JSON.stringify([task, agent])));
-  const totalOf = (key: "tokens" | "durationMs"): number | undefined => {
-    const values = found.flatMap((rate) => rate?.[key] ?? []);
-    return values.length === 0 ? undefined : meanOf(values) * plan.trials.length;
+  const rates = taskRates(replayRun(last).result.trials).filter(({ scored }) => scored > 0);
+  const known = new Map(rates.map((rate) => [keyOf(rate), rate]));
+  const found = plan.trials.flatMap((trial) => known.get(keyOf(trial)) ?? []);
+  if (found.length === 0) return undefined;
+  const totalOf = (key: "tokens" | "durationMs"): number =>
+    meanOf(found.map((rate) => rate[key] ?? 0)) * plan.trials.length;
+  const usedModel = found.some(({ tokens }) => tokens !== undefined);
+  return {
+    run: last.id,
+    durationMs: totalOf("durationMs"),
+    ...(usedModel ? { tokens: totalOf("tokens") } : {}),
   };
-  const total = { tokens: totalOf("tokens"), durationMs: totalOf("durationMs") };
-  return total.durationMs === undefined ? undefined : withoutUndefined({ run: last.id, ...total });
 }
 
 function points(share: number): string {
@@ -210,7 +230,7 @@ function linesOf(
     ...(expected === undefined
       ? ["  Tokens, money and time: unknown; there is no earlier run of this file."]
       : [
-          `  By the run ${expected.run}: ${expected.tokens === undefined ? "no tokens" : `about ${formatInteger(expected.tokens)} tokens`}, ${formatDuration(expected.durationMs ?? 0)} of trials. Money: unknown.`,
+          `  By the run ${expected.run}: ${expected.tokens === undefined ? "no tokens" : `about ${formatInteger(expected.tokens)} tokens`}, ${formatDuration(expected.durationMs)} of trials. Money: unknown.`,
         ]),
     ...(detectable === undefined ? [] : [`  ${detectableLines(detectable, tasks)}`]),
     ...(bound === undefined ? [] : boundLine(bound).map((line) => `  ${line}`)),

@@ -107,7 +107,7 @@ it("says what a comparison shows of these tasks and of tasks like these, in sent
     ["tasks like these", "pass rate", "undecided"],
   ]);
   expect(statements[0]?.text).toBe(
-    "On these tasks B is better than A: the pass rate of B is 12.5 points higher than that of A (95 % interval +6.7 to +17.1 points). If both were equally good, chance alone would show a difference as large in less than 1 of 1,000 comparisons.",
+    "On these tasks B is better than A: the pass rate of B is 12.5 points higher than that of A (95 % interval +6.7 to +17.3 points). If both were equally good, chance alone would show a difference as large in less than 1 of 1,000 comparisons.",
   );
   expect(statements[0]?.changes).toBe("Of 8 tasks that both measured, 1 got better and 0 got worse.");
   expect(statements[1]?.text).toMatch(

@@ -26,7 +26,7 @@ import {
 } from "../../statistics/rates.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { withoutUndefined } from "../../base/json.ts";
-import type { Statement } from "../../model/comparison.ts";
+import type { Question, Statement } from "../../model/comparison.ts";
 
 /** What a comparison needs of a trial: rows of the dashboard and results have it. */
 export interface ComparedTrial {
@@ -380,7 +380,7 @@ function passRate(
     `${subject} ${verdictText(verdict, first.name, second.name, margin)}: ${differenceText(difference, first.name, second.name)}.`,
     ...(verdict === "equivalent"
       ? withinText(difference, first.name, second.name)
-      : [chanceText(difference), ...disagreement(difference)]),
+      : [chanceText(difference, question), ...disagreement(difference)]),
     ...(known !== "undecided" && alone !== known
       ? [missingText(known, [first, second], [unscored.before, unscored.after])]
       : []),
@@ -434,8 +434,9 @@ function withinText(
 }
 
 /** What the probability means. */
-function chanceText({ value, p }: Difference): string {
-  if (value === 0) return "More trials would show smaller differences.";
+function chanceText({ value, p }: Difference, question: Question): string {
+  if (value === 0)
+    return `That does not show that they are equally good: more ${question === "these tasks" ? "trials" : "tasks"} may show a difference.`;
   return `If both were equally good, chance alone would show a difference as large in ${oftenText(p)}.`;
 }
 
