@@ -10,7 +10,8 @@ import { type Baseline, baselineSchema } from "../model/baseline.ts";
 import { resultSchema, type RunResult } from "../model/result.ts";
 import { problemsOfIssues } from "../model/zod-problems.ts";
 import { originOf, sideOfBaseline } from "../report/baseline.ts";
-import { comparedTrial, type NamedSide } from "../report/comparison.ts";
+import { comparedTrials } from "../report/comparison.ts";
+import type { NamedSide } from "../report/documents/compare-sides.ts";
 import { replayRun } from "../report/replay.ts";
 import { readHead, runState } from "../store/run-files.ts";
 import { readRun, type StoredRun } from "../store/run-folder.ts";
@@ -137,7 +138,7 @@ function sideOfResult(name: string, result: RunResult, unfinished?: string): Nam
     name,
     unfinished,
     origin: originOf(result),
-    trials: trials.filter(({ form }) => form !== "check").map(comparedTrial),
+    trials: comparedTrials(trials),
     fingerprints,
   });
 }

@@ -4,8 +4,9 @@ import type { Baseline, BaselineTask } from "../model/baseline.ts";
 import type { ComparisonDocument } from "../model/comparison.ts";
 import type { Plan } from "../model/plan.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
-import { comparedTrial, compareSides, type NamedSide, refuseIncomparable } from "./comparison.ts";
+import { comparedTrial, compareSides, refuseIncomparable } from "./comparison.ts";
 import type { ComparedTrial } from "./documents/compare-runs.ts";
+import type { NamedSide } from "./documents/compare-sides.ts";
 import { taskRates } from "./rates.ts";
 import { countOf, verdictReason } from "./text.ts";
 

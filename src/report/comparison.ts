@@ -1,42 +1,24 @@
 import { padToWidth, displayWidth, wrapText } from "../base/columns.ts";
 import { McpvalsError } from "../base/error.ts";
-import { withoutNoise, withoutUndefined } from "../base/json.ts";
+import { withoutUndefined } from "../base/json.ts";
 import { visibleText } from "../base/visible-text.ts";
-import type { ComparisonDocument, Question, Statement } from "../model/comparison.ts";
+import type { ComparisonDocument } from "../model/comparison.ts";
 import type { TrialResult } from "../model/result.ts";
-import { failCode, type FailOn, minTasks, type OpenDifference } from "../statistics/compare.ts";
-import type { Proportion } from "../statistics/rates.ts";
+import type { ComparedTrial, Kind } from "./documents/compare-runs.ts";
 import {
-  type ComparedTask,
-  type ComparedTrial,
-  compareRuns,
-  isPairedBy,
-  type Kind,
-  namesIn,
-  type RunComparison,
-  type Side,
-  type SideName,
-  statementsOf,
-} from "./documents/compare-runs.ts";
-import { countOf, escapeMarkdown } from "./text.ts";
+  type ComparedDocument,
+  comparisonOf,
+  type CompareSidesOptions,
+  hasEnoughTasks,
+  headline,
+  type NamedSide,
+  nothingCommon,
+  rangeText,
+  rateText,
+  refusalOf,
+} from "./documents/compare-sides.ts";
+import { escapeMarkdown } from "./text.ts";
 import { wasLeftOut } from "./rates.ts";
-
-/** A side with what is known of it. `name` is what the user calls it. */
-export interface NamedSide extends Side, SideName {
-  /** What else it is called, such as the id of a run. */
-  readonly alias?: string;
-  /** Equal for sides that share trials: the id of the run that recorded them, also of a retry, or the path of a file. */
-  readonly origin: string;
-}
-
-export interface CompareSidesOptions {
-  /** What is the difference between the sides, where they are parts of one run. */
-  readonly across?: Kind | undefined;
-  readonly margin?: number | undefined;
-  /** Whose verdict `failOn` looks at. Default: that on these tasks. */
-  readonly question?: Question | undefined;
-  readonly failOn?: FailOn | undefined;
-}
 
 /**
  * Compares sides with the first, and says what `--fail-on` makes of it. Throws `usage/invalid-option` for the same trials on two sides, and for sides with several
@@ -44,165 +26,17 @@ export interface CompareSidesOptions {
  */
 export function compareSides(
   sides: readonly [NamedSide, ...NamedSide[]],
-  { across, margin, question = "these tasks", failOn }: CompareSidesOptions = {},
+  options: CompareSidesOptions = {},
 ): ComparisonDocument {
-  const [first, ...others] = sides;
-  refuseIncomparable(sides, across);
-  const named = others.map((second) => ({
-    first,
-    second,
-    comparison: compareRuns(first, second, { across }),
-  }));
-  const statements = statementsOf(named, withoutUndefined({ margin }));
-  const compared = named.map((each, index) => {
-    const said = statements[index] ?? [];
-    return comparedDocument(each, {
-      statements: said,
-      notes: notesOf(each, across),
-      verdict: verdictFor(said, question),
-    });
-  });
-  const verdicts = compared.map(({ verdict }) => verdict);
-  return withoutNoise(
-    withoutUndefined({
-      schema: "mcpvals.comparison/1" as const,
-      first: first.name,
-      firstRun: runOf(first),
-      question,
-      margin,
-      failOn: failOn && { verdict: failOn, exitCode: failCode(verdicts, failOn) },
-      compared,
-    }),
-  );
+  refuseIncomparable(sides, options.across);
+  return comparisonOf(sides, options);
 }
 
 /** Throws what {@link compareSides} does; sides need only have the tasks, agents and variants that they will have. */
-export function refuseIncomparable(
-  [first, ...others]: readonly [NamedSide, ...NamedSide[]],
-  across?: Kind,
-): void {
-  for (const [index, side] of others.entries()) {
-    if (across === undefined) refuseSame(side, [first, ...others.slice(0, index)]);
-    for (const kind of ["variant", "agent"] as const) requireCommonName(kind, first, side, across);
-  }
-}
-
-function refuseSame(side: NamedSide, others: readonly NamedSide[]): void {
-  const same = others.find(({ origin }) => origin === side.origin);
-  if (same === undefined) return;
-  throw new McpvalsError(
-    "usage/invalid-option",
-    `${same.name} and ${side.name} have the same trials, or tried some of them again`,
-    {
-      hint: "Name two runs of which none was graded or retried from the other. To compare the variants or agents of one run, name it once.",
-    },
-  );
-}
-
-function requireCommonName(kind: Kind, first: NamedSide, second: NamedSide, across: Kind | undefined): void {
-  if (!isPairedBy(kind, [first, second], across)) return;
-  const [names, others] = [namesIn(first.trials, kind), namesIn(second.trials, kind)];
-  if (names.some((name) => others.includes(name))) return;
-  throw new McpvalsError(
-    "usage/invalid-option",
-    `${first.name} and ${second.name} have no ${kind} in common: ${names.join(", ") || "none"}; ${others.join(", ") || "none"}`,
-    {
-      hint: `Where each side has one ${kind}, these are compared: run with --${kind} NAME. The ${kind}s of one run are compared with: mcpvals compare RUN --by ${kind}`,
-    },
-  );
-}
-
-function notesOf(
-  { first, second, comparison: { unscored } }: ComparedSides,
-  across: Kind | undefined,
-): readonly string[] {
-  const sides = [
-    [first, unscored.before],
-    [second, unscored.after],
-  ] as const;
-  const unknown =
-    across === undefined ? [first, second].filter(({ fingerprints }) => fingerprints === undefined) : [];
-  return [
-    ...sides.flatMap(([{ name, unfinished }, count]) => {
-      const lacking = `${countOf(count, "trial")} of ${name} ${count === 1 ? "has" : "have"} no verdict`;
-      if (unfinished !== undefined) return [`${name} ${unfinished}${count === 0 ? "" : `: ${lacking}`}.`];
-      return count === 0 ? [] : [`${lacking}.`];
-    }),
-    ...(unknown.length === 0
-      ? []
-      : [
-          `${unknown.map(({ name }) => name).join(" and ")} ${unknown.length === 1 ? "has" : "have"} no fingerprints of tasks, since an older mcpvals wrote ${unknown.length === 1 ? "it" : "them"}: whether the tasks are the same on both sides cannot be checked.`,
-        ]),
-  ];
-}
-
-/** The verdict of a side for a question. */
-function verdictFor(statements: readonly Statement[], question: Question): Statement["verdict"] {
-  const found = statements.find((each) => each.question === question && each.metric === "pass rate");
-  return found?.verdict ?? "undecided";
-}
-
-type ComparedDocument = ComparisonDocument["compared"][number];
-
-/** One side against the first. */
-interface ComparedSides {
-  readonly first: NamedSide;
-  readonly second: NamedSide;
-  readonly comparison: RunComparison;
-}
-
-function comparedDocument(
-  { second, comparison }: ComparedSides,
-  { verdict, notes, statements }: Pick<ComparedDocument, "verdict" | "notes" | "statements">,
-): ComparedDocument {
-  const { rates, theseTasks, tasksLikeThese, durations, tokens, tasks } = comparison;
-  return withoutUndefined({
-    name: second.name,
-    run: runOf(second),
-    verdict,
-    notes,
-    statements,
-    tasksCompared: comparison.compared.tasks,
-    tasksInAll: comparison.compared.of,
-    rates: rates && { first: rates.before, second: rates.after },
-    theseTasks: theseTasks && differenceDocument(theseTasks),
-    tasksLikeThese: tasksLikeThese && differenceDocument(tasksLikeThese),
-    durations,
-    tokens,
-    tasks: tasks.map(taskDocument),
-  });
-}
-
-function runOf({ name, alias }: NamedSide): string | undefined {
-  return alias === name ? undefined : alias;
-}
-
-type DifferenceDocument = NonNullable<ComparedDocument["theseTasks"]>;
-
-function differenceDocument({ difference, least, most }: OpenDifference): DifferenceDocument {
-  return least === difference ? difference : { ...difference, least, most };
-}
-
-type TaskDocument = ComparedDocument["tasks"][number];
-type SideCounts = NonNullable<TaskDocument["first"]>;
-
-function taskDocument(compared: ComparedTask): TaskDocument {
-  const { task, suite, agent, variant, changed, difference, before, after } = compared;
-  return withoutUndefined({
-    task,
-    suite,
-    agent,
-    variant,
-    changed,
-    difference,
-    first: before && countsOf(before),
-    second: after && countsOf(after),
-  });
-}
-
-function countsOf(side: NonNullable<ComparedTask["before"]>): SideCounts {
-  const { passed, scored, unscored, leftOut, passRate, durationMs, tokens } = side;
-  return withoutUndefined({ passed, scored, unscored, leftOut, passRate, durationMs, tokens });
+export function refuseIncomparable(sides: readonly [NamedSide, ...NamedSide[]], across?: Kind): void {
+  const refusal = refusalOf(sides, across);
+  if (refusal !== undefined)
+    throw new McpvalsError("usage/invalid-option", refusal.message, { hint: refusal.hint });
 }
 
 /** Most tasks that are listed. */
@@ -211,7 +45,7 @@ const maxShownTasks = 20;
 const textColumn = 14;
 const maxNameWidth = 40;
 
-const nothingCommon = "They have no task in common that both measured, so nothing can be compared.";
+type TaskDocument = ComparedDocument["tasks"][number];
 
 /** A comparison for people, wrapped to a width. */
 export function comparisonText(document: ComparisonDocument, columns: number): string {
@@ -237,29 +71,7 @@ export function comparisonText(document: ComparisonDocument, columns: number): s
     .join("\n\n");
 }
 
-/** Which sides are compared, and of how many tasks. */
-function headline(
-  { first, firstRun }: ComparisonDocument,
-  { name, run, tasksCompared, tasksInAll }: ComparedDocument,
-): string {
-  const tasks =
-    tasksCompared === tasksInAll
-      ? countOf(tasksInAll, "task")
-      : `${tasksCompared} of ${countOf(tasksInAll, "task")} compared`;
-  return `${titleOf(name, run)} compared with ${titleOf(first, firstRun)}: ${tasks}`;
-}
-
-/** A side by its name, and the run that it is. */
-function titleOf(name: string, run: string | undefined): string {
-  return run === undefined ? name : `${name} (${run})`;
-}
-
 type Rates = NonNullable<ComparedDocument["rates"]>["first"];
-
-/** Whether what is said of tasks like these has a base. */
-function hasEnoughTasks({ tasksLikeThese }: ComparedDocument): boolean {
-  return (tasksLikeThese?.pairs ?? 0) >= minTasks;
-}
 
 function rateLines(first: string, compared: ComparedDocument): readonly string[] {
   const { name: second, rates } = compared;
@@ -298,28 +110,13 @@ function changeText({ first, second, changed }: TaskDocument, firstName: string,
   return `${countText(first)} → ${countText(second)}`;
 }
 
-function countText({ passed, scored, unscored, leftOut }: SideCounts): string {
+function countText({ passed, scored, unscored, leftOut }: NonNullable<TaskDocument["first"]>): string {
   const parts = [
     ...(scored === 0 ? [] : [`${passed}/${scored}`]),
     ...(unscored === 0 ? [] : [`${unscored} without a verdict`]),
     ...(leftOut === 0 ? [] : [`${leftOut} skipped`]),
   ];
   return parts.join(", ");
-}
-
-function rateText(rate: Proportion): string {
-  return `${percent(rate.value)} (${rangeText(rate)})`;
-}
-
-function rangeText({ low, high }: Proportion): string {
-  return `${percent(low)} to ${percent(high)}`;
-}
-
-/** Only all is 100 %, and only nothing 0 %. */
-function percent(share: number): string {
-  const rounded = Math.round(share * 1000) / 10;
-  if (share < 1 && rounded === 100) return "over 99.9 %";
-  return share > 0 && rounded === 0 ? "under 0.1 %" : `${rounded} %`;
 }
 
 function cell(text: string): string {
@@ -374,30 +171,11 @@ function rateTable(first: string, compared: ComparedDocument): readonly (readonl
   ];
 }
 
-/** What is said of the pass rates of the variants of one run, each compared with the first; else of its agents. Empty where it has one of each. */
-export function comparisonsOf(results: readonly TrialResult[]): readonly (readonly Statement[])[] {
-  const trials = results.filter(({ form }) => form !== "check").map(comparedTrial);
-  const across = (["variant", "agent"] as const).find((kind) => namesIn(trials, kind).length > 1);
-  if (across === undefined) return [];
-  const [first, ...others] = namesIn(trials, across).map((name) => ({
-    name,
-    trials: trials.filter((trial) => trial[across] === name),
-  }));
-  if (first === undefined) return [];
-  const compared = others.map((second) => ({
-    first,
-    second,
-    comparison: compareRuns(first, second, { across }),
-  }));
-  return statementsOf(compared).map((statements, index) => {
-    const hasTasks = (compared[index]?.comparison.tasksLikeThese?.difference.pairs ?? 0) >= minTasks;
-    return statements.filter(
-      ({ metric, question }) => metric === "pass rate" && (hasTasks || question === "these tasks"),
-    );
-  });
+/** What a comparison needs of the trials of a run; a check has no pass rate. */
+export function comparedTrials(trials: readonly TrialResult[]): readonly ComparedTrial[] {
+  return trials.filter(({ form }) => form !== "check").map(comparedTrial);
 }
 
-/** What a comparison needs of a trial's result. */
 export function comparedTrial(result: TrialResult): ComparedTrial {
   const { task, suite, agent, variant, verdict, durationMs, usage } = result;
   return withoutUndefined({

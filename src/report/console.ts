@@ -65,7 +65,8 @@ import {
   taskKey,
   taskPlace,
 } from "./text.ts";
-import { comparisonsOf, comparisonText } from "./comparison.ts";
+import { comparedTrials, comparisonText } from "./comparison.ts";
+import { comparisonsOf } from "./documents/compare-sides.ts";
 import { decisionText } from "./decisions.ts";
 import { Progress } from "./progress.ts";
 
@@ -582,7 +583,7 @@ function decisionLines({ decisions = [] }: RunResult, page: Page): string[] {
 function comparisonLines({ trials, decisions }: RunResult, page: Page): string[] {
   // They assume that the number of trials did not depend on their verdicts.
   if (decisions !== undefined) return [];
-  const comparisons = comparisonsOf(trials);
+  const comparisons = comparisonsOf(comparedTrials(trials));
   return comparisons.flatMap((statements) => [
     "",
     ...statements.flatMap(({ verdict, text }) =>

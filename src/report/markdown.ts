@@ -9,7 +9,8 @@ import type { Gate } from "./trial-result.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
 import { explainTrial } from "./explain.ts";
 import { calledText, checkedServers, hasSeveralServers, placesText, serverText } from "./findings.ts";
-import { comparisonMarkdown, comparisonsOf } from "./comparison.ts";
+import { comparedTrials, comparisonMarkdown } from "./comparison.ts";
+import { comparisonsOf } from "./documents/compare-sides.ts";
 import { decisionText } from "./decisions.ts";
 import { measurementLines } from "./measurements.ts";
 import {
@@ -183,7 +184,7 @@ function rateTable(result: RunResult): readonly string[] {
   const rest = rows.length - maxShownRows;
   const statements =
     result.decisions?.map((decision) => ({ verdict: decision.verdict, text: decisionText(decision) })) ??
-    comparisonsOf(result.trials).flat();
+    comparisonsOf(comparedTrials(result.trials)).flat();
   return [
     "| task | agent, variant | passed | rate (95 % interval) | time | tokens | |",
     "| --- | --- | --- | --- | --- | --- | --- |",

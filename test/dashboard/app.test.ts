@@ -17,6 +17,7 @@ import { folderOf, root, runHere } from "../support/cli.ts";
 import { faultsOf, faultsOfPages, hasBrowser, type Look, openPage, startBrowser } from "./browser.ts";
 import { openDashboard, runAndOpen, soon, startWaiting } from "./support.ts";
 import type { Verdict } from "../../src/model/grade.ts";
+import type { ComparisonDocument } from "../../src/model/comparison.ts";
 import type { RunResult } from "../../src/model/result.ts";
 
 const hostile = '<img src=x onerror="pwned=1"> javascript:pwned=1 \u202egnp\u001b[31m';
@@ -494,7 +495,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await page.getByText("Of 3 tasks that both measured, 0 got better and 0 got worse.").waitFor();
     const selected = page.locator("main select").nth(1).locator("option:checked");
     expect(await selected.textContent()).toMatch(new RegExp(`^${one} .* mcp-eval\\.config\\.json +fail$`));
-    await page.getByRole("row", { name: /add hasty .* not in this run/ }).waitFor();
+    await page.getByRole("row", { name: /add hasty .* not on this side/ }).waitFor();
     await page.getByRole("link", { name: "Trials of add side by side" }).click();
     await page.waitForURL(/compare\/trials/);
     await page.getByRole("heading", { level: 1 }).waitFor();
@@ -530,15 +531,101 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await page.unrouteAll();
   });
 
+  it("says of several runs, and of the variants of one, what mcpvals compare says, and draws their rates", async () => {
+    // Ten tasks: of the variants, one never passes, one always, and one passes in nine.
+    const names = Array.from({ length: 10 }, (_, index) => `task ${index}`);
+    const tools = Object.fromEntries(
+      names.map((name) => [name.replace(" ", ""), { responses: [{ return: "found" }] }]),
+    );
+    const fault = (...tool: readonly string[]) => ({ kind: "error", ...(tool[0] && { tool: tool[0] }) });
+    using folder = folderOf({
+      "shop.json": {
+        servers: { shop: { transport: "mock", mock: { tools } } },
+        variants: {
+          broken: { servers: { shop: { faults: [fault()] } } },
+          whole: {},
+          nearly: { servers: { shop: { faults: [fault("task0")] } } },
+        },
+        trials: 2,
+        agent: {
+          type: "scripted",
+          plan: Object.fromEntries(
+            names.map((name) => [name, [{ call: name.replace(" ", ""), args: {} }, { say: "Done." }]]),
+          ),
+        },
+        workflows: names.map((name) => ({
+          name,
+          steps: [{ user: "go", expectedState: { contains: "found", in: "toolResult" } }],
+        })),
+      },
+    });
+    const cwd = folder.path;
+    for (const flags of [[], ["--variant", "whole"], ["--variant", "nearly"], ["--variant", "broken"]])
+      await runHere(["run", "shop.json", ...flags], { cwd });
+    await using compared = await openDashboard(cwd);
+    const { runs } = await compared.json<RunsDocument>("runs");
+    const [broken = "", nearly = "", whole = "", variants = ""] = runs.map(({ id }) => id);
+    await using opened = await openPage(browser, compared.served.address(), wide);
+    const { page, go } = opened;
+    /** What the command says, with letters for the ids of runs, and what the page says: verdicts and sentences. */
+    const said = async (...args: readonly string[]): Promise<readonly string[]> => {
+      const { stdout } = await runHere(["compare", ...args, "--format", "json"], { cwd });
+      const { compared: sides } = JSON.parse(stdout) as ComparisonDocument;
+      return sides.flatMap(({ statements }) =>
+        statements.map(({ verdict, text, changes = "" }) =>
+          [whole, nearly, broken].reduce(
+            (line, id, index) => line.replaceAll(id, "ABC"[index] ?? ""),
+            `${verdict} ${text} ${changes}`.trimEnd(),
+          ),
+        ),
+      );
+    };
+    const summary = page.getByRole("region", { name: "Summary" });
+    const shown = async (): Promise<readonly string[]> =>
+      (await summary.getByRole("listitem").allInnerTexts()).map(inOneLine);
+    await go(`/compare?a=${whole}&b=${nearly}`);
+    await page.getByLabel("Run C").selectOption(broken);
+    const three = await said(whole, nearly, broken);
+    await soon(shown).toEqual(three);
+    expect(three.map((line) => line.split(" ")[0])).toEqual(expect.arrayContaining(["undecided", "worse"]));
+    for (const badge of await summary.getByText("undecided", { exact: true }).all())
+      expect(await badge.getAttribute("class")).not.toContain("pass");
+    const chart = page.getByRole("table", { name: "Pass rates of the sides" });
+    const rows = async (): Promise<readonly string[]> =>
+      (await chart.getByRole("row").allInnerTexts()).map(inOneLine);
+    expect((await rows()).slice(1)).toEqual([
+      expect.stringMatching(/^A 100 % \(\d.* to 100 %\) on these tasks/),
+      expect.stringMatching(/^B 90 % \(\d.* %\) on these tasks/),
+      expect.stringMatching(/^C 0 % \(0 % to \d.* %\) on these tasks/),
+    ]);
+    await page
+      .getByRole("table", { name: "Tasks of A and C" })
+      .getByRole("row", { name: /^task 0 .*−100 points/ })
+      .waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+    await page.getByLabel("A difference that does not matter").selectOption("20");
+    await soon(shown).toEqual(await said(whole, nearly, broken, "--margin", "20"));
+    await go(`/compare?a=${variants}`);
+    expect(await shown()).toEqual(await said(variants, "--by", "variant"));
+    await page.getByText("whole compared with broken: 10 tasks").waitFor();
+    expect(await faultsOf(page)).toEqual([]);
+    expect(opened.problems).toEqual([]);
+  });
+
   it("shows no differences between runs that have no task in common, and says that a run is the same", async () => {
     await using opened = await open();
     const { page, go } = opened;
     await go(`/compare?a=${one}&b=${one}`);
-    await page.getByText("A and B are the same run.").waitFor();
+    await page.getByText("A and B have the same trials, or tried some of them again.").waitFor();
     await go(`/compare?a=${one}&b=${check}`);
-    await page.getByText("The runs have no task in common that both measured.").waitFor();
-    const differences = page.getByRole("table", { name: "Totals of both runs" }).locator("td:last-child");
-    expect(new Set(await differences.allInnerTexts())).toEqual(new Set(["–\nnone"]));
+    await page.getByText("They have no task in common that both measured").waitFor();
+    expect(
+      await page
+        .getByRole("table")
+        .getByText(/ points?$/)
+        .count(),
+    ).toBe(0);
+    expect(await page.getByRole("table", { name: "Pass rates of the sides" }).count()).toBe(0);
   });
 
   it("shows what a server's definitions were before, and what became of them", async () => {

@@ -1,87 +1,61 @@
-import { type ReactElement, useEffect, useRef } from "react";
-import uPlot from "uplot";
+import type { ReactElement } from "react";
+import type { Proportion } from "../../../src/statistics/rates.ts";
 
-export interface TrendPoint {
+export interface TrendPoint extends Proportion {
   readonly label: string;
-  /** 0 to 1. */
-  readonly value: number;
-  readonly low: number;
-  readonly high: number;
 }
 
-const height = 132;
-
-/**
- * A share with its interval, point after point. It is drawn only, in the colours of the moment: what it shows must also be
- * there as text.
- */
+/** A share with its interval, point after point. It is drawn only: what it shows must also be there as text. */
 export function TrendChart({ points }: { readonly points: readonly TrendPoint[] }): ReactElement {
-  const place = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    const element = place.current;
-    if (element === null) return;
-    const chart = new uPlot(optionsFor(element, points), seriesOf(points), element);
-    const observer = new ResizeObserver(() => chart.setSize({ width: element.clientWidth, height }));
-    observer.observe(element);
-    return () => {
-      observer.disconnect();
-      chart.destroy();
-    };
-  }, [points]);
-  return <div ref={place} aria-hidden="true" style={{ height }} className="overflow-hidden" />;
-}
-
-function seriesOf(points: readonly TrendPoint[]): uPlot.AlignedData {
-  return [
-    points.map((_, index) => index),
-    points.map(({ low }) => low * 100),
-    points.map(({ high }) => high * 100),
-    points.map(({ value }) => value * 100),
-  ];
-}
-
-function optionsFor(element: HTMLElement, points: readonly TrendPoint[]): uPlot.Options {
-  const { fontFamily } = getComputedStyle(element);
-  const colourOf = (name: string): string => {
-    const probe = document.createElement("span");
-    probe.style.color = `var(--color-${name})`;
-    element.append(probe);
-    const found = getComputedStyle(probe).color;
-    probe.remove();
-    return found;
-  };
-  const [accent, soft, line, muted] = ["accent", "accent-soft", "line", "muted"].map(colourOf);
-  const axis = { stroke: muted ?? "", font: `11px ${fontFamily}`, ticks: { show: false } };
-  return {
-    width: element.clientWidth,
-    height,
-    padding: [8, 32, 0, 0],
-    legend: { show: false },
-    cursor: { show: false },
-    scales: { x: { time: false, range: [-0.5, points.length - 0.5] }, y: { range: [0, 104] } },
-    series: [
-      {},
-      { stroke: soft ?? "", width: 1, points: { show: false } },
-      { stroke: soft ?? "", width: 1, points: { show: false } },
-      { stroke: accent ?? "", width: 2, points: { show: true, size: 6, fill: accent ?? "" } },
-    ],
-    bands: [{ series: [2, 1], fill: soft ?? "" }],
-    axes: [
-      {
-        ...axis,
-        size: 28,
-        space: 120,
-        grid: { show: false },
-        incrs: [1, 2, 5, 10, 20, 50, 100],
-        values: (_, splits) => splits.map((index) => points[index]?.label ?? ""),
-      },
-      {
-        ...axis,
-        size: 48,
-        grid: { stroke: line ?? "", width: 1 },
-        splits: [0, 50, 100],
-        values: (_, splits) => splits.map((value) => `${value}%`),
-      },
-    ],
-  };
+  const x = (index: number): number => (points.length < 2 ? 50 : (100 * index) / (points.length - 1));
+  const path = (shares: readonly number[]): readonly string[] =>
+    shares.map((share, index) => `${x(index)},${100 - share * 100}`);
+  const lows = path(points.map(({ low }) => low));
+  const highs = path(points.map(({ high }) => high));
+  const values = path(points.map(({ value }) => value));
+  const labels = [points[0], points[Math.floor((points.length - 1) / 2)], points.at(-1)];
+  return (
+    <div aria-hidden="true" className="text-muted flex gap-2 px-1 pt-2 text-xs">
+      <div className="flex h-24 flex-col justify-between text-right tabular-nums *:-my-2">
+        <span>100%</span>
+        <span>50%</span>
+        <span>0%</span>
+      </div>
+      <div className="min-w-0 grow pr-2">
+        <svg className="block h-24 w-full overflow-visible">
+          {/* Drawn in a square that becomes as wide as the page; points stay round. */}
+          <svg viewBox="0 0 100 100" preserveAspectRatio="none" className="overflow-visible">
+            <path d="M0 0H100M0 50H100M0 100H100" className="stroke-line" vectorEffect="non-scaling-stroke" />
+            <polygon points={[...highs, ...lows.toReversed()].join(" ")} className="fill-accent-soft" />
+            <polyline
+              points={values.join(" ")}
+              className="stroke-accent fill-none stroke-2"
+              vectorEffect="non-scaling-stroke"
+            />
+          </svg>
+          {points.map(({ value }, index) => (
+            // oxlint-disable-next-line react/no-array-index-key
+            <circle
+              key={index}
+              cx={`${x(index)}%`}
+              cy={`${100 - value * 100}%`}
+              r="3"
+              className="fill-accent"
+            />
+          ))}
+        </svg>
+        <div className="mt-1.5 flex justify-between tabular-nums">
+          {labels.map((point, index) => (
+            // oxlint-disable-next-line react/no-array-index-key
+            <span
+              key={index}
+              className={index === 1 && points.length < 3 ? "hidden" : index === 1 ? "max-sm:hidden" : ""}
+            >
+              {point?.label}
+            </span>
+          ))}
+        </div>
+      </div>
+    </div>
+  );
 }

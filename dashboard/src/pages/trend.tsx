@@ -5,7 +5,6 @@ import { PlainText } from "../components/plain-text.tsx";
 import { Section } from "../components/section.tsx";
 import { TrendChart, type TrendPoint } from "../components/trend-chart.tsx";
 import { formatDate, formatPercent, formatSource, selectionOf } from "../format.ts";
-import { useIsDark } from "../theme.ts";
 
 interface RunPoint extends TrendPoint {
   readonly run: RunRow;
@@ -19,7 +18,6 @@ export function Trend({
   readonly runs: readonly RunRow[];
   readonly source: string | undefined;
 }): ReactElement | null {
-  const isDark = useIsDark();
   const { of, points } = useMemo(() => trendOf(runs, chosen), [runs, chosen]);
   if (of?.source === undefined) return null;
   const selection = selectionInWords(of);
@@ -41,7 +39,7 @@ export function Trend({
       }
     >
       <div className="panel p-2">
-        <TrendChart key={isDark ? "dark" : "light"} points={points} />
+        <TrendChart points={points} />
         <details>
           <summary className="text-muted text-xs">As a table</summary>
           <table className="mt-1 text-left">

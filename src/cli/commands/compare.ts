@@ -1,8 +1,9 @@
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { McpvalsError } from "../../base/error.ts";
-import { comparisonMarkdown, comparisonText, compareSides, type NamedSide } from "../../report/comparison.ts";
-import { type Kind, namesIn } from "../../report/documents/compare-runs.ts";
+import { comparisonMarkdown, comparisonText, compareSides } from "../../report/comparison.ts";
+import type { Kind } from "../../report/documents/compare-runs.ts";
+import { type NamedSide, sidesOfRun } from "../../report/documents/compare-sides.ts";
 import { defaultRunsFolder } from "../../store/run-folder.ts";
 import { addFailOnFlags, type FailOnFlags, type SetExitCode } from "../flags.ts";
 import { readSide } from "../sides.ts";
@@ -84,14 +85,5 @@ function sidesOf(
       },
     );
   }
-  const across = by ?? (namesIn(only.trials, "variant").length > 1 ? "variant" : "agent");
-  const { alias: _, ...run } = only;
-  return {
-    across,
-    sides: namesIn(only.trials, across).map((name) => ({
-      ...run,
-      name,
-      trials: only.trials.filter((trial) => trial[across] === name),
-    })),
-  };
+  return sidesOfRun(only, by);
 }

@@ -520,6 +520,7 @@ function timesText(ratio: number): string {
   return String(Number(ratio.toPrecision(3)));
 }
 
-function countOf(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+/** Such as `1 task`, `1,000 tasks`. */
+export function countOf(count: number, noun: string): string {
+  return `${String(count).replaceAll(/\B(?=(\d{3})+$)/gu, ",")} ${noun}${count === 1 ? "" : "s"}`;
 }

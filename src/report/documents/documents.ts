@@ -26,6 +26,8 @@ export interface RunRow {
   readonly startedAt: string;
   /** Id of the run of which it only graded the record. */
   readonly gradedFrom?: string;
+  /** Id of the run of which it tried errors or flaky tasks again. */
+  readonly retryOf?: string;
   readonly durationMs?: number;
   readonly summary?: RunSummary;
   /** Mean pass rate of its tasks with its interval; absent for runs of older versions, and without a verdict. */

@@ -6,6 +6,7 @@ import { withoutUndefined } from "../../base/json.ts";
 import { callFaults } from "../../graders/measurements/measure.ts";
 import { OutOfTime, type RuleTable } from "../../check/check-view.ts";
 import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
+import { fingerprintsOf } from "../fingerprint.ts";
 import { RunReplay } from "../replay.ts";
 import { explained } from "../../store/misfits.ts";
 import type { RunHead, RunResult, RunSummary, TrialResult } from "../../model/result.ts";
@@ -99,7 +100,7 @@ interface RowInput {
 }
 
 function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
-  const { source, startedAt, environment, gradedFrom } = head;
+  const { source, startedAt, environment, gradedFrom, retryOf } = head;
   return withoutUndefined({
     id,
     name: plan.name,
@@ -108,6 +109,7 @@ function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
     state,
     startedAt,
     gradedFrom: gradedFrom?.id,
+    retryOf: retryOf?.id,
     agents: environment.agents,
     servers: serverNames(environment),
     variants: plan.variants?.map(({ name: variant }) => variant),
@@ -144,11 +146,17 @@ class Planned {
   readonly plan: Plan;
   readonly replay: RunReplay;
   readonly positions: ReadonlyMap<string, number>;
+  #fingerprints: RunDocument["fingerprints"];
 
   constructor(head: RunHead, plan: Plan) {
     this.plan = plan;
     this.replay = new RunReplay({ ...head, plan });
     this.positions = new Map(plan.trials.map(({ id }, index) => [id, index]));
+  }
+
+  /** Of its tasks: only a run that goes on needs them, one that has ended has them in its result. */
+  get fingerprints(): RunDocument["fingerprints"] {
+    return (this.#fingerprints ??= fingerprintsOf(this.plan.tasks));
   }
 
   trial(id: string): Trial | undefined {
@@ -324,11 +332,12 @@ export class RunRecord implements AsyncDisposable {
 
   #live(): Omit<RunDocument, "trials"> {
     const { environment } = this.#head;
-    const { plan, replay } = this.#plan;
+    const { plan, replay, fingerprints } = this.#plan;
     const summary: RunSummary = { total: plan.trials.length, ...this.#counts };
     return this.#withRules({
       ...this.#row(this.#state),
       summary,
+      ...(fingerprints === undefined ? {} : { fingerprints }),
       environment,
       ...this.#totals.result(),
       ...replay.totals(),

@@ -84,6 +84,11 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
             <PlainText text={run.gradedFrom} />
           </Fact>
         )}
+        {run.retryOf !== undefined && (
+          <Fact name="Tried again from">
+            <PlainText text={run.retryOf} />
+          </Fact>
+        )}
         {run.source !== undefined && (
           <Fact name="Source">
             <PlainText text={formatSource(run.source)} />

@@ -1,0 +1,288 @@
+import { withoutNoise, withoutUndefined } from "../../base/json.ts";
+import type { ComparisonDocument, Question, Statement } from "../../model/comparison.ts";
+import { failCode, type FailOn, minTasks, type OpenDifference } from "../../statistics/compare.ts";
+import type { Proportion } from "../../statistics/rates.ts";
+import {
+  type ComparedTask,
+  type ComparedTrial,
+  compareRuns,
+  countOf,
+  isPairedBy,
+  type Kind,
+  namesIn,
+  type RunComparison,
+  type Side,
+  type SideName,
+  statementsOf,
+} from "./compare-runs.ts";
+
+// What the command `compare` and the dashboard say of several sides.
+
+/** A side with what is known of it. `name` is what the user calls it. */
+export interface NamedSide<T extends ComparedTrial = ComparedTrial> extends Side<T>, SideName {
+  /** What else it is called, such as the id of a run. */
+  readonly alias?: string;
+  /** Equal for sides that share trials: the id of the run that recorded them, also of a retry, or the path of a file. */
+  readonly origin: string;
+}
+
+export interface CompareSidesOptions {
+  /** What is the difference between the sides, where they are parts of one run. */
+  readonly across?: Kind | undefined;
+  readonly margin?: number | undefined;
+  /** Whose verdict `failOn` looks at. Default: that on these tasks. */
+  readonly question?: Question | undefined;
+  readonly failOn?: FailOn | undefined;
+}
+
+/** The sides of one run: its variants, or its agents; without `by`, what it has several of. */
+export function sidesOfRun<T extends ComparedTrial>(
+  run: NamedSide<T>,
+  by?: Kind,
+): { readonly sides: readonly NamedSide<T>[]; readonly across: Kind } {
+  const across = by ?? (namesIn(run.trials, "variant").length > 1 ? "variant" : "agent");
+  const sides = namesIn(run.trials, across).map((name) => ({
+    ...run,
+    name,
+    alias: name,
+    trials: run.trials.filter((trial) => trial[across] === name),
+  }));
+  return { sides, across };
+}
+
+/** Why sides cannot be compared with the first, and what to do. */
+interface Refusal {
+  readonly message: string;
+  readonly hint: string;
+}
+
+/**
+ * Says why sides cannot be compared: two have the same trials, or have several agents or variants of which none has a name that the other one has.
+ * Undefined for sides that can be.
+ */
+export function refusalOf(
+  [first, ...others]: readonly [NamedSide, ...NamedSide[]],
+  across?: Kind,
+): Refusal | undefined {
+  for (const [index, side] of others.entries()) {
+    const refusal =
+      (across === undefined ? sameTrials(side, [first, ...others.slice(0, index)]) : undefined) ??
+      noCommonName("variant", first, side, across) ??
+      noCommonName("agent", first, side, across);
+    if (refusal !== undefined) return refusal;
+  }
+  return undefined;
+}
+
+function sameTrials(side: NamedSide, others: readonly NamedSide[]): Refusal | undefined {
+  const same = others.find(({ origin }) => origin === side.origin);
+  if (same === undefined) return undefined;
+  return {
+    message: `${same.name} and ${side.name} have the same trials, or tried some of them again`,
+    hint: "Name two runs of which none was graded or retried from the other. To compare the variants or agents of one run, name it once.",
+  };
+}
+
+function noCommonName(
+  kind: Kind,
+  first: NamedSide,
+  second: NamedSide,
+  across: Kind | undefined,
+): Refusal | undefined {
+  if (!isPairedBy(kind, [first, second], across)) return undefined;
+  const [names, others] = [namesIn(first.trials, kind), namesIn(second.trials, kind)];
+  if (names.some((name) => others.includes(name))) return undefined;
+  return {
+    message: `${first.name} and ${second.name} have no ${kind} in common: ${names.join(", ") || "none"}; ${others.join(", ") || "none"}`,
+    hint: `Where each side has one ${kind}, these are compared: run with --${kind} NAME. The ${kind}s of one run are compared with: mcpvals compare RUN --by ${kind}`,
+  };
+}
+
+/** Compares sides with the first, and says what `--fail-on` makes of it. They are such that {@link refusalOf} refuses none. */
+export function comparisonOf(
+  [first, ...others]: readonly [NamedSide, ...NamedSide[]],
+  { across, margin, question = "these tasks", failOn }: CompareSidesOptions = {},
+): ComparisonDocument {
+  const named = others.map((second) => ({
+    first,
+    second,
+    comparison: compareRuns(first, second, { across }),
+  }));
+  const statements = statementsOf(named, withoutUndefined({ margin }));
+  const compared = named.map((each, index) => {
+    const said = statements[index] ?? [];
+    return comparedDocument(each, {
+      statements: said,
+      notes: notesOf(each, across),
+      verdict: verdictFor(said, question),
+    });
+  });
+  const verdicts = compared.map(({ verdict }) => verdict);
+  return withoutNoise(
+    withoutUndefined({
+      schema: "mcpvals.comparison/1" as const,
+      first: first.name,
+      firstRun: runOf(first),
+      question,
+      margin,
+      failOn: failOn && { verdict: failOn, exitCode: failCode(verdicts, failOn) },
+      compared,
+    }),
+  );
+}
+
+function notesOf(
+  { first, second, comparison: { unscored } }: ComparedSides,
+  across: Kind | undefined,
+): readonly string[] {
+  const sides = [
+    [first, unscored.before],
+    [second, unscored.after],
+  ] as const;
+  const unknown =
+    across === undefined ? [first, second].filter(({ fingerprints }) => fingerprints === undefined) : [];
+  return [
+    ...sides.flatMap(([{ name, unfinished }, count]) => {
+      const lacking = `${countOf(count, "trial")} of ${name} ${count === 1 ? "has" : "have"} no verdict`;
+      if (unfinished !== undefined) return [`${name} ${unfinished}${count === 0 ? "" : `: ${lacking}`}.`];
+      return count === 0 ? [] : [`${lacking}.`];
+    }),
+    ...(unknown.length === 0
+      ? []
+      : [
+          `${unknown.map(({ name }) => name).join(" and ")} ${unknown.length === 1 ? "has" : "have"} no fingerprints of tasks, since an older mcpvals wrote ${unknown.length === 1 ? "it" : "them"}: whether the tasks are the same on both sides cannot be checked.`,
+        ]),
+  ];
+}
+
+/** The verdict of a side for a question. */
+function verdictFor(statements: readonly Statement[], question: Question): Statement["verdict"] {
+  const found = statements.find((each) => each.question === question && each.metric === "pass rate");
+  return found?.verdict ?? "undecided";
+}
+
+export type ComparedDocument = ComparisonDocument["compared"][number];
+
+/** One side against the first. */
+interface ComparedSides {
+  readonly first: NamedSide;
+  readonly second: NamedSide;
+  readonly comparison: RunComparison;
+}
+
+function comparedDocument(
+  { second, comparison }: ComparedSides,
+  { verdict, notes, statements }: Pick<ComparedDocument, "verdict" | "notes" | "statements">,
+): ComparedDocument {
+  const { rates, theseTasks, tasksLikeThese, durations, tokens, tasks } = comparison;
+  return withoutUndefined({
+    name: second.name,
+    run: runOf(second),
+    verdict,
+    notes,
+    statements,
+    tasksCompared: comparison.compared.tasks,
+    tasksInAll: comparison.compared.of,
+    rates: rates && { first: rates.before, second: rates.after },
+    theseTasks: theseTasks && differenceDocument(theseTasks),
+    tasksLikeThese: tasksLikeThese && differenceDocument(tasksLikeThese),
+    durations,
+    tokens,
+    tasks: tasks.map(taskDocument),
+  });
+}
+
+function runOf({ name, alias }: NamedSide): string | undefined {
+  return alias === name ? undefined : alias;
+}
+
+type DifferenceDocument = NonNullable<ComparedDocument["theseTasks"]>;
+
+function differenceDocument({ difference, least, most }: OpenDifference): DifferenceDocument {
+  return least === difference ? difference : { ...difference, least, most };
+}
+
+type TaskDocument = ComparedDocument["tasks"][number];
+type SideCounts = NonNullable<TaskDocument["first"]>;
+
+function taskDocument(compared: ComparedTask): TaskDocument {
+  const { task, suite, agent, variant, changed, difference, before, after } = compared;
+  return withoutUndefined({
+    task,
+    suite,
+    agent,
+    variant,
+    changed,
+    difference,
+    first: before && countsOf(before),
+    second: after && countsOf(after),
+  });
+}
+
+function countsOf(side: NonNullable<ComparedTask["before"]>): SideCounts {
+  const { passed, scored, unscored, leftOut, passRate, durationMs, tokens } = side;
+  return withoutUndefined({ passed, scored, unscored, leftOut, passRate, durationMs, tokens });
+}
+
+/** Said where two sides have nothing to compare. */
+export const nothingCommon = "They have no task in common that both measured, so nothing can be compared.";
+
+/** Which sides are compared, and of how many tasks. */
+export function headline(
+  { first, firstRun }: ComparisonDocument,
+  { name, run, tasksCompared, tasksInAll }: ComparedDocument,
+): string {
+  const tasks =
+    tasksCompared === tasksInAll
+      ? countOf(tasksInAll, "task")
+      : `${tasksCompared} of ${countOf(tasksInAll, "task")} compared`;
+  return `${titleOf(name, run)} compared with ${titleOf(first, firstRun)}: ${tasks}`;
+}
+
+/** A side by its name, and the run that it is. */
+function titleOf(name: string, run: string | undefined): string {
+  return run === undefined ? name : `${name} (${run})`;
+}
+
+/** Whether what is said of tasks like these has a base. */
+export function hasEnoughTasks({ tasksLikeThese }: ComparedDocument): boolean {
+  return (tasksLikeThese?.pairs ?? 0) >= minTasks;
+}
+
+/** A rate with its interval, for people. */
+export function rateText(rate: Proportion): string {
+  return `${percent(rate.value)} (${rangeText(rate)})`;
+}
+
+export function rangeText({ low, high }: Proportion): string {
+  return `${percent(low)} to ${percent(high)}`;
+}
+
+/** Only all is 100 %, and only nothing 0 %. */
+function percent(share: number): string {
+  const rounded = Math.round(share * 1000) / 10;
+  if (share < 1 && rounded === 100) return "over 99.9 %";
+  return share > 0 && rounded === 0 ? "under 0.1 %" : `${rounded} %`;
+}
+
+/** What is said of the pass rates of the variants of one run, each compared with the first; else of its agents. Empty where it has one of each. */
+export function comparisonsOf(trials: readonly ComparedTrial[]): readonly (readonly Statement[])[] {
+  const across = (["variant", "agent"] as const).find((kind) => namesIn(trials, kind).length > 1);
+  if (across === undefined) return [];
+  const [first, ...others] = namesIn(trials, across).map((name) => ({
+    name,
+    trials: trials.filter((trial) => trial[across] === name),
+  }));
+  if (first === undefined) return [];
+  const compared = others.map((second) => ({
+    first,
+    second,
+    comparison: compareRuns(first, second, { across }),
+  }));
+  return statementsOf(compared).map((statements, index) => {
+    const hasTasks = (compared[index]?.comparison.tasksLikeThese?.difference.pairs ?? 0) >= minTasks;
+    return statements.filter(
+      ({ metric, question }) => metric === "pass rate" && (hasTasks || question === "these tasks"),
+    );
+  });
+}
