@@ -11,6 +11,7 @@ import {
   type TrialUpdate,
   unpackRows,
 } from "../../src/report/documents/documents.ts";
+import { decisionText } from "../../src/report/decisions.ts";
 import { serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
@@ -115,6 +116,35 @@ it.each([
   [0.996, ">99%"],
   [1, "100%"],
 ])("shows a rate of %d as %s", (rate, text) => expect(formatRate(rate)).toBe(text));
+
+/** Ten tasks: of the variants, one never passes, one always, and one passes in nine. */
+const shopTasks = Array.from({ length: 10 }, (_, index) => ({ name: `task ${index}`, tool: `find${index}` }));
+const shop = {
+  servers: {
+    shop: {
+      transport: "mock",
+      mock: {
+        tools: Object.fromEntries(shopTasks.map(({ tool }) => [tool, { responses: [{ return: "found" }] }])),
+      },
+    },
+  },
+  variants: {
+    broken: { servers: { shop: { faults: [{ kind: "error" }] } } },
+    whole: {},
+    nearly: { servers: { shop: { faults: [{ kind: "error", tool: "find0" }] } } },
+  },
+  trials: 2,
+  agent: {
+    type: "scripted",
+    plan: Object.fromEntries(
+      shopTasks.map(({ name, tool }) => [name, [{ call: tool, args: {} }, { say: "Done." }]]),
+    ),
+  },
+  workflows: shopTasks.map(({ name }) => ({
+    name,
+    steps: [{ user: "go", expectedState: { contains: "found", in: "toolResult" } }],
+  })),
+};
 
 // Each takes seconds, and the browser is another program on a machine that may be busy.
 describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, () => {
@@ -532,33 +562,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
   });
 
   it("says of several runs, and of the variants of one, what mcpvals compare says, and draws their rates", async () => {
-    // Ten tasks: of the variants, one never passes, one always, and one passes in nine.
-    const names = Array.from({ length: 10 }, (_, index) => `task ${index}`);
-    const tools = Object.fromEntries(
-      names.map((name) => [name.replace(" ", ""), { responses: [{ return: "found" }] }]),
-    );
-    const fault = (...tool: readonly string[]) => ({ kind: "error", ...(tool[0] && { tool: tool[0] }) });
-    using folder = folderOf({
-      "shop.json": {
-        servers: { shop: { transport: "mock", mock: { tools } } },
-        variants: {
-          broken: { servers: { shop: { faults: [fault()] } } },
-          whole: {},
-          nearly: { servers: { shop: { faults: [fault("task0")] } } },
-        },
-        trials: 2,
-        agent: {
-          type: "scripted",
-          plan: Object.fromEntries(
-            names.map((name) => [name, [{ call: name.replace(" ", ""), args: {} }, { say: "Done." }]]),
-          ),
-        },
-        workflows: names.map((name) => ({
-          name,
-          steps: [{ user: "go", expectedState: { contains: "found", in: "toolResult" } }],
-        })),
-      },
-    });
+    using folder = folderOf({ "shop.json": shop });
     const cwd = folder.path;
     for (const flags of [[], ["--variant", "whole"], ["--variant", "nearly"], ["--variant", "broken"]])
       await runHere(["run", "shop.json", ...flags], { cwd });
@@ -609,6 +613,62 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     expect(await shown()).toEqual(await said(variants, "--by", "variant"));
     await page.getByText("whole compared with broken: 10 tasks").waitFor();
     expect(await faultsOf(page)).toEqual([]);
+    expect(opened.problems).toEqual([]);
+  });
+
+  it("has the decisions of a run, how its variants compare, its baseline, and why it is incomplete", async () => {
+    using folder = folderOf({ "shop.json": shop });
+    const cwd = folder.path;
+    const result = async (...flags: readonly string[]): Promise<RunResult> => {
+      const { stdout } = await runHere(["run", "shop.json", ...flags, "--reporter", "json"], { cwd });
+      return JSON.parse(stdout) as RunResult;
+    };
+    const until = ["--until", "decided", "--max-trials", "2"];
+    const variants = await result("--variant", "broken", "--variant", "whole", ...until);
+    const open = await result("--variant", "whole", "--threshold", "passRate=0.9", ...until);
+    await result("--variant", "whole", "--baseline", "base.json", "--update-baseline");
+    const worse = await result("--variant", "broken", "--baseline", "base.json", "--fail-on", "worse");
+    const plain = await result("--variant", "broken", "--variant", "whole");
+    await using runs = await openDashboard(cwd);
+    await using opened = await openPage(browser, runs.served.address(), wide);
+    const { page, go } = opened;
+    const shown = async (name: string): Promise<readonly string[]> =>
+      (await page.getByRole("region", { name }).getByRole("listitem").allInnerTexts()).map(inOneLine);
+
+    for (const { id, decisions = [] } of [variants, open]) {
+      await go(`/runs/${id}`);
+      expect(decisions).toHaveLength(1);
+      const said = decisions.map((each) => `${each.verdict} ${decisionText(each)}`);
+      expect(await shown("Decision")).toEqual(said);
+      expect(await page.getByRole("region", { name: "Variants compared" }).count()).toBe(0);
+      await page.getByText("as if the number of trials had been fixed").waitFor();
+    }
+    expect(open.verdict).toBe("incomplete");
+    await page
+      .getByText("Incomplete: what --until decided was to find out is undecided after 2 rounds.")
+      .waitFor();
+    expect(await page.getByText("undecided", { exact: true }).getAttribute("class")).not.toContain("pass");
+    expect(await faultsOf(page)).toEqual([]);
+
+    await go(`/runs/${worse.id}`);
+    await page
+      .getByText("Failed: it is worse than base.json (--fail-on worse). 20 of 20 trials failed.")
+      .waitFor();
+    const [compared] = worse.comparison?.compared ?? [];
+    expect(await shown("Compared with its baseline")).toEqual(
+      compared?.statements.map(({ verdict, text, changes = "" }) =>
+        `${verdict} ${text} ${changes}`.trimEnd(),
+      ),
+    );
+    expect(await faultsOf(page)).toEqual([]);
+
+    await go(`/runs/${plain.id}`);
+    expect(await shown("Variants compared")).toEqual([
+      expect.stringMatching(/^better On these tasks whole is better than broken: /),
+      expect.stringMatching(/^better For other tasks like these whole is better than broken: /),
+    ]);
+    await page.getByRole("link", { name: "In full" }).click();
+    await page.getByText("whole compared with broken: 10 tasks").waitFor();
     expect(opened.problems).toEqual([]);
   });
 

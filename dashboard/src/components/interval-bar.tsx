@@ -5,7 +5,7 @@ import type { Proportion } from "../../../src/statistics/rates.ts";
 export function IntervalBar({ rate: { value, low, high } }: { readonly rate: Proportion }): ReactElement {
   return (
     <svg aria-hidden="true" className="block h-1 w-full overflow-visible">
-      <rect width="100%" height="100%" rx="2" className="fill-raised" />
+      <rect width="100%" height="100%" rx="2" className="fill-line/70" />
       <rect x={at(low)} width={at(high - low)} height="100%" rx="2" className="fill-accent/45" />
       <circle cx={at(value)} cy="50%" r="3" className="fill-accent" />
     </svg>

@@ -10,12 +10,10 @@ import {
   namesIn,
 } from "../../../src/report/documents/compare-runs.ts";
 import {
-  type ComparedDocument,
   comparisonOf,
   hasEnoughTasks,
   headline,
   type NamedSide,
-  nothingCommon,
   rangeText,
   rateText,
   refusalOf,
@@ -25,7 +23,7 @@ import type { Proportion } from "../../../src/statistics/rates.ts";
 import type { RunDocument, RunRow, TrialRow } from "../../../src/report/documents/documents.ts";
 import { attemptsWidth, FirstAttempts } from "../components/attempts.tsx";
 import { type Column, DataTable } from "../components/data-table.tsx";
-import { Statements } from "../components/comparison-verdict.tsx";
+import { Said } from "../components/statements.tsx";
 import { IntervalAxis, IntervalRow } from "../components/interval-bar.tsx";
 import { Nothing } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
@@ -360,48 +358,6 @@ function SideBySide({
         </Section>
       ))}
     </>
-  );
-}
-
-/** What is said of one side and the first, as `mcpvals compare` does. */
-function Said({
-  comparison,
-  compared,
-}: {
-  readonly comparison: ComparisonDocument;
-  readonly compared: ComparedDocument;
-}): ReactElement {
-  const { statements, notes, tasks } = compared;
-  const single = tasks.filter(({ first, second }) => first === undefined || second === undefined).length;
-  const changed = tasks.filter((task) => task.changed === true).length;
-  const more = [
-    ...notes,
-    ...(single === 0 ? [] : [`${counted(single, "task is", "tasks are")} on one side only.`]),
-    ...(changed === 0
-      ? []
-      : [`${counted(changed, "task is", "tasks are")} not the same on both sides, and not compared.`]),
-  ];
-  return (
-    <div className="space-y-2 px-3 py-2.5">
-      <h3 className="font-medium break-words">
-        <PlainText text={headline(comparison, compared)} />
-      </h3>
-      {more.map((note) => (
-        <p key={note} className="text-muted">
-          <PlainText text={note} />
-        </p>
-      ))}
-      {statements.length === 0 ? (
-        <p>{nothingCommon}</p>
-      ) : (
-        <Statements
-          statements={statements.map(({ verdict, text, changes = "" }) => ({
-            verdict,
-            text: `${text} ${changes}`.trimEnd(),
-          }))}
-        />
-      )}
-    </div>
   );
 }
 

@@ -156,7 +156,7 @@ export class EndedTrials {
   document(row: RunRow, result: Omit<RunResult, "trials">): PackedRun {
     const { verdict, durationMs, summary, environment, gates, judges, coverage, measurements, routing } =
       result;
-    const { passRate, rates, fingerprints } = result;
+    const { passRate, rates, decisions, comparison, fingerprints } = result;
     return withoutUndefined({
       ...row,
       verdict,
@@ -164,6 +164,8 @@ export class EndedTrials {
       summary,
       passRate,
       rates,
+      decisions,
+      comparison,
       fingerprints,
       environment,
       trials: packRows(this.#rows),

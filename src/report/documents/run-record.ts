@@ -8,6 +8,7 @@ import { OutOfTime, type RuleTable } from "../../check/check-view.ts";
 import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
 import { fingerprintsOf } from "../fingerprint.ts";
 import { RunReplay } from "../replay.ts";
+import { verdictReason } from "../text.ts";
 import { explained } from "../../store/misfits.ts";
 import type { RunHead, RunResult, RunSummary, TrialResult } from "../../model/result.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
@@ -125,6 +126,17 @@ function displaySource(path: string, cwd: string): string {
   return inside.startsWith("..") ? path : inside;
 }
 
+/** Why a run has its verdict, where trials that were skipped say enough; the other reasons are in its summary and its thresholds. */
+function reasonOf(
+  result: Omit<RunResult, "trials">,
+  skipped: readonly TrialResult[],
+): Pick<RunDocument, "reason"> {
+  const { verdict, comparison } = result;
+  const isOpen = verdict === "incomplete" || verdict === "interrupted";
+  if (!isOpen && comparison?.failOn?.exitCode !== 1) return {};
+  return { reason: verdictReason({ ...result, trials: skipped }) };
+}
+
 /** Trials between two looks at other work. */
 const trialsAtOnce = 200;
 /** Bytes of a journal in which all trials of a result are looked for, which takes two milliseconds for a million. */
@@ -231,10 +243,12 @@ export class RunRecord implements AsyncDisposable {
     else {
       const trials = new EndedTrials();
       const recorded = state === "ended" ? this.#recorded() : undefined;
+      const skipped: TrialResult[] = [];
       let missing = 0;
       const add = (some: readonly TrialResult[]): void => {
         for (const trial of some) {
           trials.add(trial);
+          if (trial.verdict === "skip") skipped.push(trial);
           if (recorded !== undefined && isMissing(trial, recorded)) missing += 1;
         }
       };
@@ -242,6 +256,7 @@ export class RunRecord implements AsyncDisposable {
         state === "ended" ? await readResultByTrial(this.#folder, add) : await this.#replayAll(add);
       this.#document = this.#withRules({
         ...trials.document(this.#row(state), result),
+        ...reasonOf(result, skipped),
         ...damageOf(missing),
       });
       this.#version += 1;

@@ -134,7 +134,7 @@ function Fact({ name, children }: { readonly name: string; readonly children: Re
 
 /** Why the run has its verdict, in a sentence. */
 function verdictInWords(run: RunDocument): ReactNode {
-  const { state, verdict, summary, gates = [], trials, problem } = run;
+  const { state, verdict, summary, gates = [], trials, problem, reason = "" } = run;
   if (state === "damaged") return <PlainText text={problem ?? "Its files cannot be read."} />;
   if (state === "running") {
     const ended = trials.filter(({ state: each }) => each === "ended").length;
@@ -151,12 +151,11 @@ function verdictInWords(run: RunDocument): ReactNode {
     byResult === undefined ? "" : ` ${formatNumber(byResult)} passed by the tool's result only.`;
   if (verdict === "pass")
     return `${summary?.pass === summary?.total ? `All ${all} passed.` : `It passed with ${all}.`}${reported}`;
-  if (verdict === "interrupted") return "It was interrupted before all trials had ended.";
-  if (verdict === "incomplete")
-    return "Nothing failed, but errors, timeouts or missing evidence could have changed the verdict.";
+  if (verdict === "interrupted" || verdict === "incomplete") return <PlainText text={reason} />;
   const { fail = 0, error = 0, timeout = 0 } = summary ?? {};
   const broken = error + timeout === 0 ? "" : `, ${formatNumber(error + timeout)} had an error or a timeout`;
   const failed = fail > 0 ? `${formatNumber(fail)} of ${all} failed${broken}.` : "";
+  if (reason !== "") return <PlainText text={`${reason} ${failed}`.trimEnd()} />;
   if (unreached.length > 0)
     return `Missed its threshold: ${unreached.map(gateInWords).join(", ")}. ${failed}`.trimEnd();
   if (failed !== "") return failed;

@@ -1,15 +1,19 @@
 import { alikeFindings } from "../../../../src/model/alike-findings.ts";
 import { Link } from "@tanstack/react-router";
 import { type ReactElement, useMemo } from "react";
-import { rateOfTrials } from "../../../../src/report/documents/compare-runs.ts";
+import { decisionText } from "../../../../src/report/decisions.ts";
+import { namesIn, rateOfTrials } from "../../../../src/report/documents/compare-runs.ts";
+import { comparisonsOf } from "../../../../src/report/documents/compare-sides.ts";
 import type { RunDocument, TrialRow } from "../../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { Count, Nothing } from "../../components/numbers.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
 import { Section } from "../../components/section.tsx";
+import { Said, Statements } from "../../components/statements.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { type Status, statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
 import { counted, formatPercent } from "../../format.ts";
+import { useDataSource } from "../../queries.ts";
 import { FindingText } from "./findings.tsx";
 import { gateName, gateValue, gateWanted, useShownRun } from "./layout.tsx";
 import { byResultText, type TrialGroups, TrialMatrix, trialsByTask } from "./matrix.tsx";
@@ -25,6 +29,8 @@ export function OverviewView(): ReactElement {
   return (
     <>
       {run.gates !== undefined && <Gates gates={run.gates} />}
+      {run.decisions !== undefined && <Decisions decisions={run.decisions} />}
+      {run.comparison !== undefined && <WithBaseline comparison={run.comparison} />}
       {run.kind === "check" ? <FirstFindings run={run} /> : <NotPassed run={run.id} groups={groups} />}
       {rates === undefined ? (
         <Section title="Trials by task" aside={<PassRate run={run} />}>
@@ -35,7 +41,10 @@ export function OverviewView(): ReactElement {
           )}
         </Section>
       ) : (
-        <RateTable run={run} rates={rates} groups={groups} />
+        <>
+          <RateTable run={run} rates={rates} groups={groups} />
+          {run.decisions === undefined && <Sides run={run} />}
+        </>
       )}
     </>
   );
@@ -61,6 +70,70 @@ function Gates({ gates }: { readonly gates: readonly Gate[] }): ReactElement {
   return (
     <Section title="Thresholds">
       <DataTable label="Thresholds" rows={gates} columns={gateColumns} rowKey={({ name }) => name} />
+    </Section>
+  );
+}
+
+/** What `--until decided` was to find out. */
+function Decisions({
+  decisions,
+}: {
+  readonly decisions: NonNullable<RunDocument["decisions"]>;
+}): ReactElement {
+  return (
+    <Section title={decisions.length === 1 ? "Decision" : "Decisions"}>
+      <div className="panel px-3 py-2.5">
+        <Statements
+          statements={decisions.map((decision) => ({
+            verdict: decision.verdict,
+            text: decisionText(decision),
+          }))}
+        />
+      </div>
+    </Section>
+  );
+}
+
+/** What is said of the run and the baseline that it was compared with. */
+function WithBaseline({
+  comparison,
+}: {
+  readonly comparison: NonNullable<RunDocument["comparison"]>;
+}): ReactElement {
+  return (
+    <Section title="Compared with its baseline">
+      <div className="panel">
+        {comparison.compared.map((compared) => (
+          <Said key={compared.name} comparison={comparison} compared={compared} />
+        ))}
+      </div>
+    </Section>
+  );
+}
+
+/** How the variants of the run compare with the first, or its agents. */
+function Sides({ run: { id, trials } }: { readonly run: RunDocument }): ReactElement | null {
+  const { runs } = useDataSource();
+  const statements = useMemo(
+    () => comparisonsOf(trials.filter(({ form }) => form !== "check")).flat(),
+    [trials],
+  );
+  if (statements.length === 0) return null;
+  return (
+    <Section
+      title={`${namesIn(trials, "variant").length > 1 ? "Variants" : "Agents"} compared`}
+      // A report has no other page for it.
+      aside={
+        runs !== undefined && (
+          <Link to="/compare" search={{ a: id }}>
+            In full
+          </Link>
+        )
+      }
+    >
+      <div className="panel px-3 py-2.5">
+        <Statements statements={statements} />
+      </div>
     </Section>
   );
 }

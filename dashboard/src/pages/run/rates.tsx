@@ -65,7 +65,7 @@ function hasSides({ groups }: Rates): boolean {
 
 /** The pass rates of the tasks of a run with their intervals, those that passed least first: a column for each agent and variant. */
 export function RateTable({
-  run: { id, passRate, trials },
+  run: { id, passRate, trials, decisions },
   rates,
   groups,
 }: {
@@ -87,7 +87,9 @@ export function RateTable({
       aside={
         <>
           <span className="text-muted">
-            with 95% intervals for these tasks{byResult !== "" && `; ${byResult}`}
+            with 95% intervals for these tasks
+            {decisions !== undefined && ", as if the number of trials had been fixed"}
+            {byResult !== "" && `; ${byResult}`}
           </span>
           {sort !== undefined && (
             <button type="button" className="text-accent hover:underline" onClick={() => set(undefined)}>
