@@ -212,7 +212,7 @@ export function objectsIn(value: unknown): readonly WireObject[] {
 /** Tokens of each turn, if an agent reports them with its response to the prompt; single requests are unknown. */
 export class AcpUsage {
   readonly #of: "turn" | "session";
-  #before: Usage = { inputTokens: 0, outputTokens: 0 };
+  #before: Counts = { inputTokens: 0, outputTokens: 0 };
 
   /** `session`: the agent reports the sum of all turns so far. */
   constructor(of: "turn" | "session") {
@@ -225,13 +225,15 @@ export class AcpUsage {
     if (reported === undefined || this.#of === "turn") return reported;
     const before = this.#before;
     this.#before = reported;
-    const keys = Object.keys(reported) as (keyof Usage)[];
+    const keys = Object.keys(reported) as (keyof Counts)[];
     const counts = keys.map((key) => [key, (reported[key] ?? 0) - (before[key] ?? 0)]);
     return { ...reported, ...Object.fromEntries(counts) };
   }
 }
 
-function reportedUsage(usage: WireObject): Usage | undefined {
+type Counts = Omit<Usage, "cost">;
+
+function reportedUsage(usage: WireObject): Counts | undefined {
   const count = (key: string): number | undefined => {
     const value = usage[key];
     return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;

@@ -81,7 +81,7 @@ export async function withModelProxy(
   const proxy = await startModelProxy({
     target: isUsual && own !== "" ? own : target,
     onUsage: (usage, model) => {
-      emit({ type: "agent.usage", source: "proxy", usage });
+      emit({ type: "agent.usage", source: "proxy", usage, ...withoutUndefined({ model }) });
       if (model !== undefined) emit({ type: "agent.reported", model });
     },
   });

@@ -213,6 +213,13 @@ export function addThresholdFlag(command: Command): Command {
   );
 }
 
+export function addPricesFlag(command: Command): Command {
+  return command.option(
+    "--prices <file>",
+    "file with what models cost, instead of the one that the config names",
+  );
+}
+
 export function addMaxWarningsFlag(command: Command): Command {
   const read = wholeNumber(1_000_000, 0);
   return command.option("--max-warnings <n>", "fail when there are more warnings than this", read);
@@ -229,6 +236,7 @@ export interface SourceFlags {
   readonly agent?: readonly string[];
   readonly judge?: string;
   readonly mcpConfig?: string;
+  readonly prices?: string;
   readonly allowOutside?: boolean;
   readonly env?: Readonly<Record<string, string>>;
 }
@@ -288,6 +296,7 @@ export function loadOptions(sources: readonly string[], flags: SourceFlags): Omi
     agents: flags.agent ?? [],
     judgeModel: flags.judge,
     mcpConfig: flags.mcpConfig,
+    prices: flags.prices,
     allowOutside: flags.allowOutside ?? false,
   };
 }

@@ -79,6 +79,8 @@ export interface EvalParts {
   /** The agents that it declares, and the path of the object with their keys. */
   readonly agents?: DeclaredAgents & { readonly path?: KeyPath };
   readonly tasks: TasksOfEval;
+  /** Absolute path of the file of prices that it names. */
+  readonly prices?: string | undefined;
   /** What the eval says of extensions; absent: nothing. */
   readonly extensions?: EvalExtensions;
   /** A config with its variables replaced, valid or not: it may hold secrets that the eval does not. */

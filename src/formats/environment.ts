@@ -118,6 +118,8 @@ export interface LoadContext {
   readonly judgeModel?: string | undefined;
   /** Absolute path of an MCP config file that gives servers. */
   readonly mcpConfig?: string | undefined;
+  /** Absolute path of a file of prices, whatever the files say. */
+  readonly prices?: string | undefined;
   /** Whether nothing is to be run, so that an agent that cannot be run is only noted. */
   readonly lookOnly: boolean;
   /** Whether only the servers are of interest, so that a config may have nothing to run. */

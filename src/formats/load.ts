@@ -12,6 +12,8 @@ import {
 import { McpvalsError } from "../base/error.ts";
 import type { Config } from "./config/config-schema.ts";
 import { isSettingOfConfig, parseConfig } from "./config/parse-config.ts";
+import type { Eval } from "../model/eval.ts";
+import type { Prices } from "../model/prices.ts";
 import { buildServers } from "../model/server.ts";
 import { noExtensions } from "../model/extension.ts";
 import { type Problem, problem } from "../base/problem.ts";
@@ -63,12 +65,20 @@ const defaultTimeoutMs = 30_000;
  */
 export async function load(options: LoadOptions): Promise<LoadedConfig> {
   const loadContext = contextOf(options);
-  return assembleEval(await partsOf(options.sources, loadContext), loadContext);
+  const parts = await partsOf(options.sources, loadContext);
+  const { prices: file = parts.prices, cwd } = loadContext;
+  if (file === undefined || parts.spec === undefined) return assembleEval(parts, loadContext);
+  const { readPrices } = await import("./prices.ts");
+  const prices = await readPrices(file, { cwd, problems: parts.problems });
+  const spec = { ...parts.spec, ...withoutUndefined({ prices }) };
+  const unpriced =
+    prices === undefined ? [] : await unpricedNotes(spec, { prices, shown: displayPath(cwd, file) });
+  return assembleEval({ ...parts, spec, notes: [...parts.notes, ...unpriced] }, loadContext);
 }
 
 function contextOf(options: LoadOptions): LoadContext {
   const { sources: _, env = {}, ...given } = options;
-  const { cwd, signal, mcpConfig } = given;
+  const { cwd, signal, mcpConfig, prices } = given;
   signal?.throwIfAborted();
   return {
     environment: given.environment ?? readEnvironment(),
@@ -79,7 +89,21 @@ function contextOf(options: LoadOptions): LoadContext {
     ...withoutUndefined(given),
     overrides: env,
     mcpConfig: mcpConfig === undefined ? undefined : resolve(cwd, mcpConfig),
+    prices: prices === undefined ? undefined : resolve(cwd, prices),
   };
+}
+
+/** Models of which it will not be known what they cost. */
+async function unpricedNotes(
+  { agents, judge }: Pick<Partial<Eval>, "agents" | "judge">,
+  { prices, shown }: { readonly prices: Prices; readonly shown: string },
+): Promise<readonly string[]> {
+  const { priceOf } = await import("../model/prices.ts");
+  const used = [...(agents ?? []), ...(judge === undefined ? [] : [judge])];
+  const models = new Set(used.flatMap((each) => ("model" in each ? (each.model ?? []) : [])));
+  return [...models]
+    .filter((model) => priceOf(model, prices) === undefined)
+    .map((model) => `${shown} has no price for ${model}, so its cost is unknown`);
 }
 
 /** Finds and reads the files, and converts them: each format says the same parts of an eval. */
@@ -185,12 +209,12 @@ async function readConfig({ document, file }: OpenedConfig, loadContext: LoadCon
   if (parts === undefined) return { ...common, tasks: noTasks };
   const places = { dir, path: ["extensions"], locate: document.locate };
   const extensions = placeExtensions(parts.extensions, places, environment);
-  const { provided, taskFiles } = parts;
+  const { provided, taskFiles, prices } = parts;
   const { files, notes } = await tasksOfPatterns(taskFiles.patterns, { dir, cwd, problems });
   const { inheritEnv, graders } = taskFiles;
   const context = { loadContext, provided, inheritEnv, extensions, graders, problems };
   const tasks = await readTasks(files, context);
-  return { ...common, tasks: { ...tasks, notes: [...notes, ...tasks.notes] }, extensions };
+  return { ...common, tasks: { ...tasks, notes: [...notes, ...tasks.notes] }, extensions, prices };
 }
 
 /** Codes in a list of the section `check` that no finding has. */

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { failOnNames, verdicts } from "../statistics/compare.ts";
 import type { Model } from "./fields.ts";
+import { costSchema } from "./grade.ts";
 import { count, intervalSchema, milliseconds, share } from "./result-parts.ts";
 
 const probability = z.number().min(0).max(1);
@@ -12,7 +13,7 @@ const statementSchema = z
     question: z
       .enum(questions)
       .describe("`these tasks`: would the same tasks show it again; `tasks like these`: would other tasks."),
-    metric: z.enum(["pass rate", "duration", "tokens"]).describe("What is compared."),
+    metric: z.enum(["pass rate", "duration", "tokens", "cost"]).describe("What is compared."),
     verdict: verdict.describe("What is said of the second side; of duration and tokens less is better."),
     p: probability.describe("Probability of such a difference by chance, of this test alone."),
     decidingP: probability
@@ -77,6 +78,9 @@ const taskSideSchema = z
     passRate: share.describe("Absent if none has a verdict.").exactOptional(),
     durationMs: milliseconds.describe("Mean of the trials with a verdict.").exactOptional(),
     tokens: z.number().min(0).describe("Mean of those that used a model.").exactOptional(),
+    cost: costSchema
+      .describe("Mean of those that used a model. Absent if that of one is unknown.")
+      .exactOptional(),
   })
   .meta({ id: "ComparedTrials", description: "The trials of a task on one side." });
 
@@ -113,6 +117,7 @@ const comparedSchema = z
     tasksLikeThese: differenceSchema.exactOptional(),
     durations: ratioSchema.exactOptional(),
     tokens: ratioSchema.exactOptional(),
+    costs: ratioSchema.exactOptional(),
     tasks: z.array(taskSchema).describe("Every task of both sides."),
   })
   .meta({ id: "Compared", description: "One side compared with the first." });

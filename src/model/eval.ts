@@ -4,6 +4,7 @@ import type { ServerSpec } from "./server.ts";
 import type { AgentSpec, ModelSpec } from "./agent.ts";
 import type { Task } from "./task.ts";
 import type { CheckSettings } from "./check.ts";
+import type { Prices } from "./prices.ts";
 import type { ExtensionSettings } from "./extension.ts";
 /**
  * Lowest values with which a run passes, by the name of what is measured: `score`, the mean score of the trials; `passRate`, the
@@ -38,6 +39,8 @@ export interface Eval {
   /** Trials at once. Absent: one at a time, except suites that ask to be parallel. */
   readonly concurrency?: number;
   readonly limits: Limits;
+  /** What models cost; absent: only what programs report is known. */
+  readonly prices?: Prices;
   /** Absent: no trial may fail, and scores do not matter. */
   readonly thresholds?: Thresholds;
   /** Reporters as written on the command line: `NAME` or `NAME=FILE`. */

@@ -283,6 +283,7 @@ export const eventKinds = {
     source: z
       .enum(["agent", "proxy"])
       .describe("As the agent reports them, or as mcpvals' proxy counted them, which wins."),
+    model: model.exactOptional(),
     usage: usageSchema,
   }),
   "agent.output": event("Output of a program that is neither protocol nor answer.", {

@@ -60,6 +60,17 @@ export const gradeSchema = z
   })
   .meta({ id: "Grade", description: "The grade of one grader for one trial." });
 
+export const costSchema = z
+  .strictObject({
+    amount: z.number().min(0).describe("How much."),
+    currency: z.string().describe("Code of the currency, such as USD."),
+    isPartial: z
+      .literal(true)
+      .describe("Present if there is more, of which the cost is unknown.")
+      .exactOptional(),
+  })
+  .meta({ id: "Cost", description: "Money." });
+
 export const usageSchema = z
   .strictObject({
     inputTokens: count.describe("Input tokens, as counted by the provider."),
@@ -68,6 +79,9 @@ export const usageSchema = z
     cacheWriteTokens: count.describe("Input tokens that were written to a cache.").exactOptional(),
     requests: count
       .describe("Requests to the model that were answered; absent when unknown.")
+      .exactOptional(),
+    cost: costSchema
+      .describe("By the prices that were given, or as an agent program reports it. Absent: unknown.")
       .exactOptional(),
   })
   .meta({ id: "Usage", description: "Use of a model." });
@@ -78,5 +92,7 @@ export type JudgeRecord = Model<typeof judgeRecordSchema>;
 export type JudgedCheck = Model<typeof judgedCheckSchema>;
 /** What one grader says of one trial. */
 export type Grade = Model<typeof gradeSchema>;
-/** Tokens, as the provider reports them. */
-export type Usage = Readonly<z.output<typeof usageSchema>>;
+/** Tokens, as the provider reports them, and what they cost. */
+export type Usage = Model<typeof usageSchema>;
+/** Money. */
+export type Cost = Model<typeof costSchema>;

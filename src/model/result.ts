@@ -4,7 +4,7 @@ import { calibrationSchema, judgeSummarySchema } from "./calibration.ts";
 import type { TraceEvent } from "./event.ts";
 import { visibleJson } from "../base/visible-text.ts";
 import type { Plan } from "./plan.ts";
-import { gradeSchema, usageSchema, verdictSchema } from "./grade.ts";
+import { costSchema, gradeSchema, usageSchema, verdictSchema } from "./grade.ts";
 import { errorSchema } from "../base/serialized-error.ts";
 import { json, jsonObject, type Model } from "./fields.ts";
 import { count, intervalSchema, milliseconds, share } from "./result-parts.ts";
@@ -187,6 +187,9 @@ const taskRateSchema = z
     flaky: z.literal(true).describe("Some trials passed and some failed. Absent otherwise.").exactOptional(),
     durationMs: milliseconds.describe("Mean of the trials with a verdict.").exactOptional(),
     tokens: z.number().min(0).describe("Mean of those that used a model: input and output.").exactOptional(),
+    cost: costSchema
+      .describe("Mean of those that used a model, the judge's included. Absent if that of one is unknown.")
+      .exactOptional(),
   })
   .meta({ id: "TaskRate", description: "How often one task passed with one agent and variant." });
 

@@ -26,6 +26,7 @@ import {
   countPieces,
   createStyle,
   describeAgent,
+  describeCost,
   describeCoverage,
   describeMocks,
   describeModels,
@@ -654,6 +655,7 @@ function summaryLines({ end: { result }, tasks, page, quiet }: Ending, folder: s
   const mocked = describeMocks(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
   const used = describeCoverage(result.coverage ?? {});
+  const cost = describeCost(trials);
   const throttling = describeThrottling(trials);
   const graded = result.gradedFrom === undefined ? "" : " graded again";
   const facts = isCheck
@@ -661,6 +663,7 @@ function summaryLines({ end: { result }, tasks, page, quiet }: Ending, folder: s
     : [
         `${countOf(summary.total, "trial")}${graded} in ${formatDuration(result.durationMs)}`,
         ...(trials.length === 0 ? [] : describeModels(trials, environment)),
+        ...(cost === "" ? [] : [cost]),
         ...(throttling === "" ? [] : [throttling]),
         ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),
         ...(used === "" ? [] : [`used ${used}`]),

@@ -17,6 +17,7 @@ import {
   clipText,
   countOf,
   createStyle,
+  describeCost,
   describeCoverage,
   describeMocks,
   escapeMarkdown,
@@ -66,6 +67,7 @@ export function markdownText(
   const findings = findingsOf(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
   const naming = hasSeveralServers(trials);
+  const cost = describeCost(trials);
   const mocked = describeMocks(trials);
   const used = describeCoverage(result.coverage ?? {});
   const graded = gradedText(result);
@@ -81,6 +83,7 @@ export function markdownText(
     : [
         ...counts,
         countOf(summary.total, "trial"),
+        ...(cost === "" ? [] : [plain(cost)]),
         ...(mocked === "" ? [] : [`mocks: ${plain(mocked)}`]),
         ...(used === "" ? [] : [`used ${used}`]),
         ...(graded === "" ? [] : [plain(graded)]),
@@ -186,8 +189,8 @@ function rateTable(result: RunResult): readonly string[] {
     result.decisions?.map((decision) => ({ verdict: decision.verdict, text: decisionText(decision) })) ??
     comparisonsOf(comparedTrials(result.trials)).flat();
   return [
-    "| task | agent, variant | passed | rate (95 % interval) | time | tokens | |",
-    "| --- | --- | --- | --- | --- | --- | --- |",
+    "| task | agent, variant | passed | rate (95 % interval) | time | tokens | cost | |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ...[...sorted.slice(0, maxShownRows), ...totalRows(result, variety)].map(rateLine),
     ...(rest > 0 ? ["", `and ${othersOf(rest, variety)}`] : []),
     ...(statements.length === 0 ? [] : [""]),
@@ -195,8 +198,8 @@ function rateTable(result: RunResult): readonly string[] {
   ];
 }
 
-function rateLine({ title, name, count, cells: [rate, time, tokens, flaky] }: RateRow): string {
-  return `| ${[title, name, count, rate, time, tokens, flaky].map(plain).join(" | ")} |`;
+function rateLine({ title, name, count, cells: [rate, time, tokens, cost, flaky] }: RateRow): string {
+  return `| ${[title, name, count, rate, time, tokens, cost, flaky].map(plain).join(" | ")} |`;
 }
 
 /** A section for each task, agent and variant, with its rate and its first trial that failed. */

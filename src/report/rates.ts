@@ -1,4 +1,6 @@
 import { withoutNoise, withoutUndefined } from "../base/json.ts";
+import type { Cost, Usage } from "../model/grade.ts";
+import { addUsage } from "../trace/trajectory.ts";
 import type { GroupRate, RunResult, TaskRate, TrialResult } from "../model/result.ts";
 import {
   boundsOf,
@@ -67,7 +69,36 @@ export function taskRate(trials: readonly TrialResult[]): TaskRate {
     flaky: isFlaky(counts) ? (true as const) : undefined,
     durationMs: judged.length === 0 ? undefined : meanOf(judged.map(({ durationMs }) => durationMs)),
     tokens: tokens.length === 0 ? undefined : meanOf(tokens),
+    cost: meanCost(judged),
   });
+}
+
+type Spent = Pick<TrialResult, "usage" | "judgeUsage" | "ran">;
+
+/** What models cost in some trials, of agents and judges; undefined if none was used. An amount of 0 that is partial is unknown. */
+export function costOf(trials: readonly Spent[]): Cost | undefined {
+  let used: Usage | undefined;
+  // Of a program that reports no use of a model it is unknown whether it used one.
+  let isPartial = false;
+  for (const { usage, judgeUsage, ran } of trials) {
+    if (usage !== undefined) used = addUsage(used, usage);
+    else isPartial ||= ran !== undefined;
+    if (judgeUsage !== undefined) used = addUsage(used, judgeUsage);
+  }
+  if (used === undefined) return isPartial ? unknown : undefined;
+  const { cost = unknown } = used;
+  return isPartial ? { ...cost, isPartial: true } : cost;
+}
+
+const unknown: Cost = { amount: 0, currency: "USD", isPartial: true };
+
+/** Of those that used a model; undefined if that of one is unknown. */
+function meanCost(trials: readonly TrialResult[]): Cost | undefined {
+  const used = trials.filter((trial) => costOf([trial]) !== undefined);
+  const sum = costOf(used);
+  return sum === undefined || sum.isPartial === true
+    ? undefined
+    : { ...sum, amount: sum.amount / used.length };
 }
 
 function groupRate(tasks: readonly TaskRate[]): GroupRate {

@@ -20,8 +20,8 @@ import { quoteBar, visibleLines, visibleText } from "../base/visible-text.ts";
 import { withoutUndefined } from "../base/json.ts";
 import { addUsage } from "../trace/trajectory.ts";
 import type { Proportion } from "../statistics/rates.ts";
-import { taskRate } from "./rates.ts";
-import type { Grade, Usage } from "../model/grade.ts";
+import { costOf, taskRate } from "./rates.ts";
+import type { Cost, Grade, Usage } from "../model/grade.ts";
 
 /** A line of text that is safe to print, and what it means. */
 export interface Piece {
@@ -300,8 +300,8 @@ export interface RateRow {
   /** Passed attempts of those with a verdict. */
   readonly count: string;
   readonly tone: Tone;
-  /** Rate with its interval, mean time, mean tokens, and whether it is flaky; empty where there is none. */
-  readonly cells: readonly [rate: string, time: string, tokens: string, flaky: string];
+  /** Rate with its interval, mean time, mean tokens, mean cost, and whether it is flaky; empty where there is none. */
+  readonly cells: readonly [rate: string, time: string, tokens: string, cost: string, flaky: string];
   readonly isMixed: boolean;
 }
 
@@ -316,7 +316,7 @@ export function ratesByTask(
     const [trial] = group;
     if (trial === undefined) return [];
     const { pass, fail, total, byToolResult } = summarize(group);
-    const { rate, durationMs, tokens, flaky } = taskRate(group);
+    const { rate, durationMs, tokens, cost, flaky } = taskRate(group);
     return [
       {
         title: fullTitle(trial),
@@ -327,6 +327,7 @@ export function ratesByTask(
           intervalText(rate),
           durationMs === undefined ? "" : formatDuration(durationMs),
           tokens === undefined ? "" : `${formatInteger(tokens)} tokens`,
+          cost === undefined ? "" : costText(cost),
           flaky === true ? "flaky" : "",
         ],
         isMixed: pass < total,
@@ -353,7 +354,7 @@ export function totalRows(
     name: variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named),
     count: countText({ passed, scored, unjudged: unscored }),
     tone: passed < scored ? ("bad" as const) : unscored > 0 ? ("warn" as const) : ("good" as const),
-    cells: [intervalText(theseTasks), "", "", ""] as const,
+    cells: [intervalText(theseTasks), "", "", "", ""] as const,
     isMixed: passed < scored,
   }));
 }
@@ -437,6 +438,37 @@ export function describeModels(
   if (acting.some((agent) => agent.model !== undefined)) return ["no model answered", ...judged];
   const isKnown = acting.every((agent) => agent.type in withoutModel);
   return [...(isKnown ? [judged.length === 0 ? "no model took part" : "no model acted"] : []), ...judged];
+}
+
+/** A cost in words: `$0.12`, `at least $0.12`, `unknown`. */
+export function costText({ amount, currency, isPartial }: Cost): string {
+  if (isPartial !== true) return moneyText(amount, currency);
+  return amount === 0 ? "unknown" : `at least ${moneyText(amount, currency)}`;
+}
+
+/** An amount of money: `$12.30`, `$0.0042`, `0.12 EUR`. */
+export function moneyText(amount: number, currency: string): string {
+  const digits =
+    amount === 0
+      ? "0"
+      : amount < 0.995
+        ? plainNumber(amount)
+        : amount.toFixed(2).replaceAll(/\B(?=(\d{3})+\.)/gu, ",");
+  return currency === "USD" ? `$${digits}` : `${digits} ${currency}`;
+}
+
+/** Two digits that are not 0. */
+function plainNumber(amount: number): string {
+  const places = Math.min(10, 1 - Math.floor(Math.log10(amount)));
+  return amount.toFixed(places);
+}
+
+/** What models cost in all trials, as a short text; empty when none was used. */
+export function describeCost(trials: readonly TrialResult[]): string {
+  const cost = trials.every(({ usage, judgeUsage }) => (usage ?? judgeUsage) === undefined)
+    ? undefined
+    : costOf(trials);
+  return cost === undefined ? "" : `cost ${costText(cost)}`;
 }
 
 /** How long trials waited because of a provider's rate limit, as a short text; empty when none did. */

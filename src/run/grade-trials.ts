@@ -3,6 +3,7 @@ import { equalJson } from "../expect/json-difference.ts";
 import { serializeError } from "../base/error.ts";
 import type { Json } from "../base/json.ts";
 import type { Eval } from "../model/eval.ts";
+import { emittingCosts } from "../model/prices.ts";
 import type { GraderSpec, Task } from "../model/task.ts";
 import { judgeName } from "../graders/judge/llm-judge.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
@@ -107,7 +108,7 @@ async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Gr
     recorded.flatMap(({ attachment = [] }) => attachment),
   );
   const events = recorded.map(({ event }) => event);
-  const emit = createRecorder(trial.id, {
+  const record = createRecorder(trial.id, {
     redact,
     now: () => performance.timeOrigin + performance.now(),
     events,
@@ -116,6 +117,8 @@ async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Gr
       throw error;
     },
   });
+  const { prices } = spec;
+  const emit = prices === undefined ? record : emittingCosts(record, prices);
   try {
     const trajectory = buildTrajectory(trial, task, events);
     const finished = events.findLast((event) => event.type === "trial.finished");

@@ -24,6 +24,8 @@ export interface TrialsContext {
   readonly isDecided: () => boolean;
   /** Aborts when the run is interrupted, with an McpvalsError as its reason. */
   readonly signal: AbortSignal;
+  /** Adds what models cost to what is emitted; absent: prices are not known. */
+  readonly emittingCosts?: ((emit: Emit) => Emit) | undefined;
   /** What is on record of the trials of a run that goes on. Absent: nothing. */
   readonly recorded?: RecordedTrials | undefined;
   /** Grades a completed trial; called only for those. */
@@ -109,13 +111,14 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
   const events: TraceEvent[] = [...(executed ?? [])];
   const broken = new AbortController();
   const started = performance.now();
-  const emit = createRecorder(trial.id, {
+  const record = createRecorder(trial.id, {
     redact,
     now: () => performance.timeOrigin + performance.now(),
     events,
     onEvent: (event, json) => context.onEvent(event, json),
     onBroken: (error) => broken.abort(error),
   });
+  const emit = context.emittingCosts?.(record) ?? record;
   using alive = abortWithAny([context.signal, broken.signal]);
   using _ = onUncaught((error) => broken.abort(error));
   let result: TrialResult;

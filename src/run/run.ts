@@ -195,7 +195,8 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const resumed = reopened ?? (copied || undefined);
   using exit = flushOnExit(folder);
   const place = folder && { folder: folder.path };
-  const { limits, judge } = spec;
+  const { limits, judge, prices } = spec;
+  const pricing = prices && (await import("../model/prices.ts"));
   const judges = judge && (await import("../graders/judge/judge.ts"));
   const accounts: Accounts = { most: plan.concurrency, limits: new Map() };
   const services: TrialServices = {
@@ -235,6 +236,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       bail: options.bail === true || spec.bail === true,
       signal,
       recorded: resumed?.recorded,
+      emittingCosts: pricing && prices && ((emit) => pricing.emittingCosts(emit, prices)),
       grade: createGrading(loaded, { validateSchema, signal, accounts }),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
       onEvent(event, json) {

@@ -6,7 +6,7 @@ import type { Fault } from "../model/server.ts";
 import type { Task } from "../model/task.ts";
 import type { Trial } from "../model/plan.ts";
 import type { EventOf, Phase, TraceEvent, TurnEnd } from "../model/event.ts";
-import type { Usage } from "../model/grade.ts";
+import type { Cost, Usage } from "../model/grade.ts";
 import { stepPaths } from "./step-path.ts";
 
 // The one reading of a trial: graders, the judge, reports and the dashboard decide nothing of this again. What the agent did is
@@ -267,7 +267,7 @@ export function readTrace(events: readonly TraceEvent[]): TraceView {
     if (place.attempt === undefined) requests.push({ type: "tool", call, seqs: [event.seq] });
   }
   calls.sort((a, b) => a.seq - b.seq);
-  const reported = usages.proxy ?? usages.agent;
+  const reported = reportedUsage(usages);
   return withoutUndefined({
     events,
     turns: turns.turns.map((view) => ({ ...view, calls: calls.filter((call) => call.turn === view.turn) })),
@@ -700,6 +700,29 @@ function sum(a: number | undefined, b: number | undefined): number | undefined {
   return a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
 }
 
+/** What an agent program used: the tokens that the proxy counted, else those that it reports, and what it reports of their cost. */
+function reportedUsage({
+  proxy,
+  agent,
+}: {
+  readonly proxy?: Usage;
+  readonly agent?: Usage;
+}): Usage | undefined {
+  if (proxy === undefined || proxy.cost !== undefined) return proxy ?? agent;
+  return withoutUndefined({ ...proxy, cost: agent?.cost });
+}
+
+/** Adds amounts of money, of which one may be unknown. Those of different currencies have no sum. */
+export function addCost(left: Cost | undefined, right: Cost | undefined): Cost | undefined {
+  if (left === undefined || right === undefined) {
+    const known = left ?? right;
+    return known && { ...known, isPartial: true };
+  }
+  if (left.currency !== right.currency) return undefined;
+  const isPartial = left.isPartial ?? right.isPartial;
+  return withoutUndefined({ amount: left.amount + right.amount, currency: left.currency, isPartial });
+}
+
 /** Adds two counts; the optional ones stay absent while neither side has them. */
 export function addUsage(left: Usage | undefined, right: Usage): Usage {
   if (left === undefined) return right;
@@ -710,6 +733,7 @@ export function addUsage(left: Usage | undefined, right: Usage): Usage {
     requests: isKnown ? sum(left.requests, right.requests) : undefined,
     cacheReadTokens: sum(left.cacheReadTokens, right.cacheReadTokens),
     cacheWriteTokens: sum(left.cacheWriteTokens, right.cacheWriteTokens),
+    cost: addCost(left.cost, right.cost),
   });
 }
 

@@ -168,7 +168,7 @@ function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
   const tokens = { ...others, input: input + others.cacheRead + others.cacheWrite };
   const reason = ends[common.textOf(line["stop_reason"]) ?? ""];
   const events: OutputEvent[] = [
-    { kind: "usage", usage: common.usageOf(tokens, requests) },
+    { kind: "usage", usage: common.usageOf(tokens, requests, line["total_cost_usd"]) },
     // Newer versions report only here how the last response ended.
     ...(reason === undefined ? [] : [{ kind: "end", reason } as const]),
   ];

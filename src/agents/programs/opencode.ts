@@ -111,7 +111,7 @@ function readStep(part: WireObject): readonly OutputEvent[] {
   const output = common.countOf(tokens["output"]) + common.countOf(tokens["reasoning"]);
   const reason = ends[common.textOf(part["reason"]) ?? ""];
   return [
-    { kind: "usage", usage: common.usageOf({ input, output, cacheRead, cacheWrite }, 1) },
+    { kind: "usage", usage: common.usageOf({ input, output, cacheRead, cacheWrite }, 1, part["cost"]) },
     ...(reason === undefined ? [] : [{ kind: "end", reason } as const]),
     ...(reason === undefined || part["reason"] === "tool-calls" ? [] : [{ kind: "complete" } as const]),
   ];

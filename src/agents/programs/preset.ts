@@ -201,14 +201,23 @@ export function messageEvent(value: unknown): readonly OutputEvent[] {
   return text === undefined ? [] : [{ kind: "message", text }];
 }
 
-/** Tokens as in the trace. `input` includes those of the cache; without `requests` their number is unknown. */
-export function usageOf({ input, output, cacheRead, cacheWrite }: Tokens, requests?: number): Usage {
+/**
+ * Tokens as in the trace. `input` includes those of the cache; without `requests` their number is unknown. `dollars` is what a program
+ * reports of their cost: programs report 0 for models whose prices they do not know.
+ */
+export function usageOf(
+  { input, output, cacheRead, cacheWrite }: Tokens,
+  requests?: number,
+  dollars?: unknown,
+): Usage {
+  const amount = countOf(dollars);
   return {
     inputTokens: input,
     outputTokens: output,
     cacheReadTokens: cacheRead,
     ...(cacheWrite === 0 ? {} : { cacheWriteTokens: cacheWrite }),
     ...(requests === undefined ? {} : { requests }),
+    ...(amount === 0 ? {} : { cost: { amount, currency: "USD" } }),
   };
 }
 

@@ -9,6 +9,7 @@ import { defaultRunsFolder, openRun, type OpenedRun } from "../../store/run-fold
 import {
   addLoadingFlags,
   addMaxWarningsFlag,
+  addPricesFlag,
   addReporterFlag,
   addThresholdFlag,
   loadOptions,
@@ -18,7 +19,10 @@ import {
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { abortOnInterrupt, workingFolder, writeNotes, hideSecrets } from "../terminal.ts";
 
-interface GradeFlags extends Pick<SourceFlags, "config" | "judge" | "mcpConfig" | "allowOutside" | "env"> {
+interface GradeFlags extends Pick<
+  SourceFlags,
+  "config" | "judge" | "mcpConfig" | "prices" | "allowOutside" | "env"
+> {
   readonly output?: string;
   readonly reporter?: readonly string[];
   readonly threshold?: Thresholds;
@@ -35,7 +39,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .option("--ask-judges", "ask judges again, also where neither they nor their graders have changed")
     .option("--llm", "grade workflows with a language model too");
-  addLoadingFlags(addThresholdFlag(addMaxWarningsFlag(addReporterFlag(described)))).action(
+  addPricesFlag(addLoadingFlags(addThresholdFlag(addMaxWarningsFlag(addReporterFlag(described))))).action(
     async (name: string, flags: GradeFlags) => setExitCode(await execute(name, flags)),
   );
 }

@@ -4,11 +4,15 @@ import type { Command } from "commander";
 import { withoutNoise, withoutUndefined } from "../../base/json.ts";
 import { visibleText } from "../../base/visible-text.ts";
 import { load } from "../../formats/load.ts";
+import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import type { Eval } from "../../model/eval.ts";
 import { createPlan, effectiveServers, lifetimeOf, type Plan, taskOf, type Trial } from "../../model/plan.ts";
+import type { Cost, Usage } from "../../model/grade.ts";
+import type { TaskRate, TrialResult } from "../../model/result.ts";
+import { addCost } from "../../trace/trajectory.ts";
 import { taskRates } from "../../report/rates.ts";
 import { replayRun } from "../../report/replay.ts";
-import { countOf, formatDuration, formatInteger, formatScore } from "../../report/text.ts";
+import { costText, countOf, formatDuration, formatInteger, formatScore } from "../../report/text.ts";
 import { prepare } from "../../run/prepare.ts";
 import { sourceOf } from "../../run/run.ts";
 import { type Detectable, detectableDrop } from "../../statistics/planning.ts";
@@ -18,7 +22,14 @@ import { lowerBound } from "../../graders/measurements/metrics.ts";
 import { wrapText } from "../../base/columns.ts";
 import { McpvalsError } from "../../base/error.ts";
 import { defaultRunsFolder, readLastRun, type StoredRun } from "../../store/run-folder.ts";
-import { addQueryFlags, queryOf, type SetExitCode, type SourceFlags, wholeNumber } from "../flags.ts";
+import {
+  addPricesFlag,
+  addQueryFlags,
+  queryOf,
+  type SetExitCode,
+  type SourceFlags,
+  wholeNumber,
+} from "../flags.ts";
 import { columnsOf, hideSecrets, workingFolder, writeJson, writeNotes, writeOut } from "../terminal.ts";
 
 interface PlanFlags extends SourceFlags {
@@ -29,7 +40,7 @@ interface PlanFlags extends SourceFlags {
 
 /** `mcpvals plan`: what a run would do, what it may cost, and what it can show. Starts nothing. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  addQueryFlags(command)
+  addPricesFlag(addQueryFlags(command))
     .option("-n, --trials <n>", "number of attempts of each task", wholeNumber(10_000))
     .option(
       "-o, --output <dir>",
@@ -38,6 +49,14 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .action(async (sources: readonly string[], flags: PlanFlags) =>
       setExitCode(await execute(sources, flags)),
     );
+}
+
+/** What a run is expected to use; what is absent is unknown. */
+interface Expected {
+  readonly run: string;
+  readonly tokens?: number;
+  readonly durationMs: number;
+  readonly cost?: Cost;
 }
 
 /** What a run would be. */
@@ -52,7 +71,7 @@ interface Forecast {
   /** How often each server is started or connected to. */
   readonly serverStarts: Readonly<Record<string, number>>;
   /** By what the last run of the same file used; absent: there is none, or none of its trials is like these. */
-  readonly expected?: { readonly run: string; readonly tokens?: number; readonly durationMs: number };
+  readonly expected?: Expected;
   /** Smallest drops of the pass rate between two runs like this that are found with 80 % probability. Absent without trials. */
   readonly detectable?: Detectable;
   /** Of the threshold `lowerBound`: what it would be if every trial passed, and trials of each task that would then reach it. Absent without one. */
@@ -69,7 +88,7 @@ async function execute(sources: readonly string[], flags: PlanFlags): Promise<nu
   const plan = createPlan(loaded.eval, availableParallelism());
   const forecast = withoutUndefined({
     ...forecastOf(loaded.eval, plan),
-    expected: await expectedOf(plan, sourceOf(loaded), resolve(flags.output ?? defaultRunsFolder)),
+    expected: await expectedOf(plan, loaded, resolve(flags.output ?? defaultRunsFolder)),
   });
   if (json) writeJson(forecast, 2);
   else
@@ -154,27 +173,67 @@ function serverStarts(spec: Eval, plan: Plan): Readonly<Record<string, number>> 
 }
 
 /** What the trials of the plan are expected to use, by the means of the same tasks in the last run. */
-async function expectedOf(plan: Plan, source: string, runs: string): Promise<Forecast["expected"]> {
+async function expectedOf(plan: Plan, loaded: LoadedConfig, runs: string): Promise<Expected | undefined> {
   let last: StoredRun | undefined;
   try {
-    last = await readLastRun(runs, source);
+    last = await readLastRun(runs, sourceOf(loaded));
   } catch (error) {
     if (!(error instanceof McpvalsError)) throw error;
     writeNotes({ notes: [`the last run tells nothing: ${error.message}`] });
   }
   if (last === undefined) return undefined;
-  const rates = taskRates(replayRun(last).result.trials).filter(({ scored }) => scored > 0);
+  const rates = taskRates(await pricedAgain(replayRun(last).result.trials, loaded.eval)).filter(
+    ({ scored }) => scored > 0,
+  );
   const known = new Map(rates.map((rate) => [keyOf(rate), rate]));
   const found = plan.trials.flatMap((trial) => known.get(keyOf(trial)) ?? []);
   if (found.length === 0) return undefined;
   const totalOf = (key: "tokens" | "durationMs"): number =>
     meanOf(found.map((rate) => rate[key] ?? 0)) * plan.trials.length;
   const usedModel = found.some(({ tokens }) => tokens !== undefined);
-  return {
+  return withoutUndefined({
     run: last.id,
     durationMs: totalOf("durationMs"),
-    ...(usedModel ? { tokens: totalOf("tokens") } : {}),
+    tokens: usedModel ? totalOf("tokens") : undefined,
+    cost: costOfPlan(found, plan),
+  });
+}
+
+/** Undefined where trials are like these and used no model; partial where a cost is unknown. */
+function costOfPlan(found: readonly TaskRate[], { trials }: Plan): Cost | undefined {
+  const used = found.filter(({ tokens }) => tokens !== undefined);
+  const [first] = used;
+  if (first === undefined) return undefined;
+  const sum = used.slice(1).reduce((all, { cost }) => addCost(all, cost), first.cost);
+  return sum && { ...sum, amount: (sum.amount / found.length) * trials.length };
+}
+
+/** The trials with what they would cost by the prices now. */
+async function pricedAgain(
+  trials: readonly TrialResult[],
+  { prices, agents, judge }: Eval,
+): Promise<readonly TrialResult[]> {
+  if (prices === undefined) return trials;
+  const { priceOf, withCost } = await import("../../model/prices.ts");
+  const models = new Map(agents.map((agent) => [agent.name, "model" in agent ? agent.model : undefined]));
+  const priced = (usage: Usage | undefined, model: string | undefined): Usage | undefined => {
+    if (usage === undefined || model === undefined || priceOf(model, prices) === undefined) return usage;
+    const { cost: _, ...tokens } = usage;
+    return withCost(tokens, model, prices);
   };
+  return trials.map((trial) =>
+    withoutUndefined({
+      ...trial,
+      usage: priced(trial.usage, models.get(trial.agent ?? "")),
+      judgeUsage: priced(trial.judgeUsage, judge?.model),
+    }),
+  );
+}
+
+/** The money that a run is expected to cost, in words. */
+function moneyOf({ tokens, cost }: Expected): string {
+  if (cost === undefined) return tokens === undefined ? "none" : "unknown";
+  return cost.isPartial === true ? costText(cost) : `about ${costText(cost)}`;
 }
 
 function points(share: number): string {
@@ -230,7 +289,7 @@ function linesOf(
     ...(expected === undefined
       ? ["  Tokens, money and time: unknown; there is no earlier run of this file."]
       : [
-          `  By the run ${expected.run}: ${expected.tokens === undefined ? "no tokens" : `about ${formatInteger(expected.tokens)} tokens`}, ${formatDuration(expected.durationMs)} of trials. Money: unknown.`,
+          `  By the run ${expected.run}: ${expected.tokens === undefined ? "no tokens" : `about ${formatInteger(expected.tokens)} tokens`}, ${formatDuration(expected.durationMs)} of trials. Money: ${moneyOf(expected)}.`,
         ]),
     ...(detectable === undefined ? [] : [`  ${detectableLines(detectable, tasks)}`]),
     ...(bound === undefined ? [] : boundLine(bound).map((line) => `  ${line}`)),

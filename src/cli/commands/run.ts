@@ -16,6 +16,7 @@ import { defaultRunsFolder, readLastRun, unprovenTasks } from "../../store/run-f
 import {
   addFailOnFlags,
   addMaxWarningsFlag,
+  addPricesFlag,
   addReporterFlag,
   addSourceFlags,
   addThresholdFlag,
@@ -66,7 +67,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
       "number of trials that run at once (default: as many as there are processors; one where trials share a server or an agent program)",
       wholeNumber(1024),
     );
-  addThresholdFlag(addMaxWarningsFlag(addReporterFlag(command)))
+  addPricesFlag(addThresholdFlag(addMaxWarningsFlag(addReporterFlag(command))))
     .option("-q, --quiet", "on the console only what did not pass, and the last lines")
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .option("--llm", "grade workflows with a language model too")

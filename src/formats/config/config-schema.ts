@@ -232,6 +232,11 @@ export const configSchema = closedObject({
     "All settings of the judge. It judges every workflow with `llmJudge` or `--llm`; else only steps and graders ask it.",
   ),
   check: optional(check, "How `mcpvals check` checks the servers; its options win over it."),
+  prices: optional(
+    filledText,
+    "File with what models cost, relative to this one; `--prices` takes precedence.",
+    "only the cost that an agent program reports is known",
+  ),
   timeout: duration.prefault("30s").describe("Limit of each tool call, and of each server's start."),
   limits: limits.prefault({}).describe("Time limits of trials and model calls."),
   trials: z.int().min(1).max(10_000).default(1).describe("Attempts of each task, by each agent."),

@@ -88,6 +88,8 @@ export interface ConfigParts {
   readonly provided: ProvidedServers;
   readonly extensions: ParsedExtensionTable | undefined;
   readonly agents: DeclaredAgents;
+  /** Path of a file of prices. */
+  readonly prices: string | undefined;
 }
 
 /** Of what is refused, `parts` is there when only rules between them are broken. */
@@ -178,6 +180,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
     provided,
     extensions: data.extensions,
     agents: { agent: data.agent, agents: data.agents },
+    prices: data.prices && (resolvePath?.(data.prices) ?? data.prices),
   };
   const hasProvided = Object.keys(outside.written).length > 0;
   const broken = [

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { anyJson } from "../../model/fields.ts";
+import { usageSchema } from "../../model/grade.ts";
 import { type Exact, withoutUndefined } from "../../base/json.ts";
 import { type AgentAct, agentActs } from "../../trace/agent-acts.ts";
 import { eventsOf } from "../../model/event.ts";
@@ -98,16 +99,7 @@ export const trajectoryRecordSchema = z.lazy(() =>
           }),
         )
         .describe("What the agent left at the paths of the workspace that graders of the task name."),
-      usage: z
-        .strictObject({
-          inputTokens: count,
-          outputTokens: count,
-          cacheReadTokens: count.exactOptional(),
-          cacheWriteTokens: count.exactOptional(),
-          requests: count.describe("Answers of the model.").exactOptional(),
-        })
-        .describe("Tokens of the agent's model; absent: not known.")
-        .exactOptional(),
+      usage: usageSchema.describe("Of the agent's model; absent: not known.").exactOptional(),
       durationMs: z.number().min(0).describe("Time of all of the agent's turns, in milliseconds."),
     })
     .meta({ title: "mcpvals trajectory", description: "A finished trial, as a grader of your own gets it." }),

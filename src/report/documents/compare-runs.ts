@@ -24,6 +24,7 @@ import {
   theseTasks,
   type UnscoredCount,
 } from "../../statistics/rates.ts";
+import type { Cost } from "../../model/grade.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { withoutUndefined } from "../../base/json.ts";
 import type { Question, Statement } from "../../model/comparison.ts";
@@ -43,6 +44,8 @@ export interface ComparedTrial {
   readonly durationMs?: number;
   readonly inputTokens?: number;
   readonly outputTokens?: number;
+  /** Absent: unknown. */
+  readonly cost?: Cost;
 }
 
 /** One side of a comparison: a run, or a part of one. */
@@ -62,6 +65,8 @@ export interface TaskSide<T extends ComparedTrial = ComparedTrial> extends Unsco
   /** Means of these trials, as far as they have them. */
   readonly durationMs?: number;
   readonly tokens?: number;
+  /** Absent if that of a trial that used a model is unknown. */
+  readonly cost?: Cost;
 }
 
 /** A task on two sides. */
@@ -92,9 +97,10 @@ export interface RunComparison<T extends ComparedTrial = ComparedTrial> {
   readonly theseTasks?: OpenDifference;
   /** Whether it would be on tasks like these. */
   readonly tasksLikeThese?: OpenDifference<PairedComparison>;
-  /** How many times as long trials take, and as many tokens they use; absent if no task has both values. */
+  /** How many times as long trials take, as many tokens they use, and as much they cost; absent if no task has both values. */
   readonly durations?: PairedRatio;
   readonly tokens?: PairedRatio;
+  readonly costs?: PairedRatio;
 }
 
 /** A mean pass rate, with its interval for both questions as far as it can be told. */
@@ -170,6 +176,13 @@ export function compareRuns<T extends ComparedTrial>(
     compareRatios(
       measured.map(({ task, first, second }) => ({ task, first: first[key] ?? 0, second: second[key] ?? 0 })),
     );
+  const costs = compareRatios(
+    measured.flatMap(({ task, first: { cost: before }, second: { cost: after } }) =>
+      before === undefined || before.currency !== after?.currency
+        ? []
+        : [{ task, first: before.amount, second: after.amount }],
+    ),
+  );
   const [first, second] = (["first", "second"] as const).map((side) => ratesOf(measured, side));
   return withoutUndefined({
     tasks: tasks.toSorted(
@@ -185,6 +198,7 @@ export function compareRuns<T extends ComparedTrial>(
     tasksLikeThese: withUnscored(pairs, compareTasksLikeThese),
     durations: sizes("durationMs"),
     tokens: sizes("tokens"),
+    costs,
   });
 }
 
@@ -251,11 +265,22 @@ function sideOf<T extends ComparedTrial>(trials: readonly T[]): TaskSide<T> | un
     passRate: scored === 0 ? undefined : passed / scored,
     durationMs: durations.length === 0 ? undefined : meanOf(durations),
     tokens: tokens.length === 0 ? undefined : meanOf(tokens),
+    cost: costOfSide(judged),
   });
 }
 
 function numberOf(trials: readonly ComparedTrial[]): number {
   return trials.reduce((sum, { times = 1 }) => sum + times, 0);
+}
+
+/** The mean cost of those that used a model. */
+function costOfSide(judged: readonly ComparedTrial[]): Cost | undefined {
+  const used = judged.filter(({ inputTokens, cost }) => inputTokens !== undefined || cost !== undefined);
+  const costs = used.flatMap(({ cost }) => (cost === undefined || cost.isPartial === true ? [] : cost));
+  const [{ currency } = { currency: "" }] = costs;
+  const isKnown = costs.length === used.length && costs.every((cost) => cost.currency === currency);
+  if (!isKnown || used.length === 0) return undefined;
+  return { amount: meanOf(costs.map(({ amount }) => amount)), currency };
 }
 
 /** The mean pass rate of the tasks of some trials, with its interval for these tasks. Undefined where none has a verdict. */
@@ -296,8 +321,8 @@ export interface StatementOptions {
 
 /**
  * What comparisons with the same first side say, each with its numbers, in sentences that need no knowledge of statistics: of the pass rate on these
- * tasks, on tasks like these, of duration and of tokens. The pass rate is what a comparison is about: with one second side its verdict goes by its own
- * probability, with several these are adjusted for their number (Holm 1979). Durations and tokens are adjusted among themselves.
+ * tasks, on tasks like these, of duration, of tokens and of cost. The pass rate is what a comparison is about: with one second side its verdict goes by its own
+ * probability, with several these are adjusted for their number (Holm 1979). Durations, tokens and costs are adjusted among themselves.
  */
 export function statementsOf(
   compared: readonly NamedComparison[],
@@ -323,14 +348,15 @@ export function statementsOf(
 }
 
 interface Measured {
-  readonly metric: "duration" | "tokens";
+  readonly metric: "duration" | "tokens" | "cost";
   readonly ratio: PairedRatio;
 }
 
-function ratiosOf({ durations, tokens }: RunComparison): readonly Measured[] {
+function ratiosOf({ durations, tokens, costs }: RunComparison): readonly Measured[] {
   return [
     ...(durations === undefined ? [] : [{ metric: "duration" as const, ratio: durations }]),
     ...(tokens === undefined ? [] : [{ metric: "tokens" as const, ratio: tokens }]),
+    ...(costs === undefined ? [] : [{ metric: "cost" as const, ratio: costs }]),
   ];
 }
 
@@ -495,7 +521,7 @@ function ratioStatement(
     ratio.low === undefined || ratio.high === undefined || ratio.pairs < minTasks
       ? ""
       : ` (95 % interval ${timesText(ratio.low)} to ${timesText(ratio.high)})`;
-  const [verb, much] = metric === "duration" ? ["take", "as long"] : ["use", "as many tokens"];
+  const [verb, much] = ratioWords[metric];
   const times = timesText(ratio.ratio);
   const about = `Trials of ${second.name} ${verb} ${times === "1" ? "about" : `${times} times`} ${much} as those of ${first.name}${interval}`;
   const why =
@@ -513,6 +539,12 @@ function ratioStatement(
     text: `${about}${why}.`,
   });
 }
+
+const ratioWords = {
+  duration: ["take", "as long"],
+  tokens: ["use", "as many tokens"],
+  cost: ["cost", "as much"],
+} as const;
 
 function timesText(ratio: number): string {
   if (ratio >= 100) return String(Math.round(ratio)).replaceAll(/\B(?=(\d{3})+$)/gu, ",");

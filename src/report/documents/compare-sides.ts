@@ -174,7 +174,7 @@ function comparedDocument(
   { second, comparison }: ComparedSides,
   { verdict, notes, statements }: Pick<ComparedDocument, "verdict" | "notes" | "statements">,
 ): ComparedDocument {
-  const { rates, theseTasks, tasksLikeThese, durations, tokens, tasks } = comparison;
+  const { rates, theseTasks, tasksLikeThese, durations, tokens, costs, tasks } = comparison;
   return withoutUndefined({
     name: second.name,
     run: runOf(second),
@@ -188,6 +188,7 @@ function comparedDocument(
     tasksLikeThese: tasksLikeThese && differenceDocument(tasksLikeThese),
     durations,
     tokens,
+    costs,
     tasks: tasks.map(taskDocument),
   });
 }
@@ -220,8 +221,8 @@ function taskDocument(compared: ComparedTask): TaskDocument {
 }
 
 function countsOf(side: NonNullable<ComparedTask["before"]>): SideCounts {
-  const { passed, scored, unscored, leftOut, passRate, durationMs, tokens } = side;
-  return withoutUndefined({ passed, scored, unscored, leftOut, passRate, durationMs, tokens });
+  const { passed, scored, unscored, leftOut, passRate, durationMs, tokens, cost } = side;
+  return withoutUndefined({ passed, scored, unscored, leftOut, passRate, durationMs, tokens, cost });
 }
 
 /** Said where two sides have nothing to compare. */

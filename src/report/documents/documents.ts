@@ -4,7 +4,7 @@ import type { RunFinding } from "../../model/finding.ts";
 import type { AgentSummary } from "../../model/agent.ts";
 import type { Phase, TraceEvent, TurnEnd } from "../../model/event.ts";
 import type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "../../model/result.ts";
-import type { Usage, Verdict } from "../../model/grade.ts";
+import type { Cost, Usage, Verdict } from "../../model/grade.ts";
 
 // What the dashboard and the HTML report show. Each document is made on the server from the record of a run, so that the app
 // only draws. Every text in them may come from a server, a model or a task: it is shown as text, never as markup.
@@ -68,6 +68,8 @@ export interface TrialRow {
   readonly durationMs?: number;
   readonly inputTokens?: number;
   readonly outputTokens?: number;
+  /** Of agent and judge. Absent: no model was used. */
+  readonly cost?: Cost;
   readonly toolCalls?: number;
   readonly warnings?: number;
   /** It passed by a tool's result only. */
