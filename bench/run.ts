@@ -9,6 +9,7 @@ import { grading } from "./grading.ts";
 import { helpTime } from "./help-time.ts";
 import type { Row } from "./measure.ts";
 import { modelConcurrency } from "./model-concurrency.ts";
+import { showTime } from "./show-time.ts";
 import { taskLoad } from "./task-load.ts";
 import { toolTestTime } from "./tool-test-time.ts";
 import { trialMemory } from "./trial-memory.ts";
@@ -23,6 +24,7 @@ const benches: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
   gateway: gatewayLatency,
   trials: trialOverhead,
   memory: trialMemory,
+  show: showTime,
   tasks: taskLoad,
   model: modelConcurrency,
   grading,

@@ -56,6 +56,7 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     load: () => import("./commands/graders.ts"),
   },
   show: {
+    alias: "report",
     description: "report a recorded run again, with its exit code, or show the trace of one trial",
     load: () => import("./commands/show.ts"),
   },

@@ -13,8 +13,9 @@ import { originOf, sideOfBaseline } from "../report/baseline.ts";
 import { comparedTrials } from "../report/comparison.ts";
 import type { NamedSide } from "../report/documents/compare-sides.ts";
 import { replayRun } from "../report/replay.ts";
-import { readHead, runState } from "../store/run-files.ts";
-import { readRun, type StoredRun } from "../store/run-folder.ts";
+import type { ComparedTrial } from "../report/documents/compare-runs.ts";
+import { readHead, readSettledResult, runState } from "../store/run-files.ts";
+import { findRun, readRun, type StoredRun } from "../store/run-folder.ts";
 import { writeError } from "./terminal.ts";
 
 /**
@@ -25,6 +26,14 @@ export async function readSide(name: string, runs: string): Promise<NamedSide> {
   const path = resolve(name);
   if (/\.(?:json|ya?ml)$/i.test(name) && existsSync(path) && statSync(path).isFile())
     return sideOfFile(name, path);
+  const folder = await findRun(runs, name);
+  const trials: ComparedTrial[] = [];
+  // All of each trial would take much more memory.
+  const settled = await readSettledResult(folder, (some) => {
+    for (const trial of comparedTrials(some)) trials.push(trial);
+  });
+  if (settled !== undefined)
+    return { ...sideOf(name, settled, trials, interruptionOf(settled)), alias: settled.id };
   const stored = await readRun(runs, name);
   if (stored.torn) writeError(`${name}: the journal's last line is incomplete and was ignored.`);
   return { ...sideOfResult(name, replayRun(stored).result, unfinishedRun(stored)), alias: stored.id };
@@ -51,7 +60,7 @@ async function sideOfFile(name: string, path: string): Promise<NamedSide> {
     result.trials.map(({ id }, index) => ({ name: id, path: ["trials", index, "id"] })),
   ).map(({ name: id, path: at }) => problemAt(at, `is the id of another trial too: ${id}`));
   if (repeated.length > 0) throw refusal(name, repeated);
-  return sideOfResult(name, result, result.verdict === "interrupted" ? "was interrupted" : undefined);
+  return sideOfResult(name, result, interruptionOf(result));
 }
 
 const baselineHint = "Write one with: npx mcpvals run … --baseline FILE --update-baseline";
@@ -123,10 +132,23 @@ function refusal(name: string, problems: readonly Problem[], hint?: string): Mcp
   });
 }
 
+function interruptionOf({ verdict }: Pick<RunResult, "verdict">): string | undefined {
+  return verdict === "interrupted" ? "was interrupted" : undefined;
+}
+
 /** A result as a side. Throws `usage/invalid-option` for a check. */
 function sideOfResult(name: string, result: RunResult, unfinished?: string): NamedSide {
-  const { trials, fingerprints } = result;
-  if (trials.length > 0 && trials.every(({ form }) => form === "check"))
+  return sideOf(name, result, comparedTrials(result.trials), unfinished);
+}
+
+/** A result, of which `trials` are those that are compared, as a side. Throws `usage/invalid-option` for a check. */
+function sideOf(
+  name: string,
+  result: RunResult,
+  trials: readonly ComparedTrial[],
+  unfinished: string | undefined,
+): NamedSide {
+  if (trials.length === 0 && result.summary.total > 0)
     throw new McpvalsError(
       "usage/invalid-option",
       `${name} is a check, which has findings and no pass rate`,
@@ -138,7 +160,7 @@ function sideOfResult(name: string, result: RunResult, unfinished?: string): Nam
     name,
     unfinished,
     origin: originOf(result),
-    trials: comparedTrials(trials),
-    fingerprints,
+    trials,
+    fingerprints: result.fingerprints,
   });
 }

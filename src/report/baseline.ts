@@ -4,7 +4,7 @@ import type { Baseline, BaselineTask } from "../model/baseline.ts";
 import type { ComparisonDocument } from "../model/comparison.ts";
 import type { Plan } from "../model/plan.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
-import { comparedTrial, compareSides, refuseIncomparable } from "./comparison.ts";
+import { comparedTrials, compareSides, refuseIncomparable } from "./comparison.ts";
 import type { ComparedTrial } from "./documents/compare-runs.ts";
 import type { NamedSide } from "./documents/compare-sides.ts";
 import { taskRates } from "./rates.ts";
@@ -138,7 +138,7 @@ export function compareWithBaseline(
     name: thisRun,
     origin: originOf(head),
     unfinished: interrupted ? "was interrupted" : undefined,
-    trials: trials.filter(({ form }) => form !== "check").map(comparedTrial),
+    trials: comparedTrials(trials),
     fingerprints,
   });
   return compareSides([sideOfBaseline(name, document), side], { margin, failOn });

@@ -176,7 +176,7 @@ export function comparedTrials(trials: readonly TrialResult[]): readonly Compare
   return trials.filter(({ form }) => form !== "check").map(comparedTrial);
 }
 
-export function comparedTrial(result: TrialResult): ComparedTrial {
+function comparedTrial(result: TrialResult): ComparedTrial {
   const { task, suite, agent, variant, verdict, durationMs, usage } = result;
   return withoutUndefined({
     task,

@@ -93,9 +93,14 @@ export class KeptEvidence {
     return this.#byTrial;
   }
 
+  /** Whether it keeps none of further trials. */
+  get isFull(): boolean {
+    return this.#byTrial.size >= maxTrials;
+  }
+
   /** Keeps what the grades of a trial cite; without what is long in it, where there is no room for that. */
   keep({ id, grades }: Pick<TrialResult, "id" | "grades">, view: TraceView): void {
-    if (this.#byTrial.size >= maxTrials) return;
+    if (this.isFull) return;
     const kept = collectEvidence(view, grades).map((event) => this.#fitting(event));
     this.#byTrial.set(id, kept);
   }

@@ -5,8 +5,12 @@ import type { RecordedRun, RunResult, TrialResult } from "../model/result.ts";
 import { buildTrajectory, readTrace } from "../trace/trajectory.ts";
 import { fingerprintsOf } from "./fingerprint.ts";
 import { compareWithBaseline } from "./baseline.ts";
-import { collectEvidence } from "./evidence.ts";
+import { collectEvidence, KeptEvidence } from "./evidence.ts";
+import { type JournalContent, readJournal } from "../store/journal.ts";
+import { JournalIndex } from "../store/journal-index.ts";
 import { explained } from "../store/misfits.ts";
+import { readSettledResult } from "../store/run-files.ts";
+import type { OpenedRun } from "../store/run-folder.ts";
 import type { RunEnd } from "./reporter.ts";
 import { notRun, RunTally, trialResult, ungradedTrial } from "./trial-result.ts";
 
@@ -73,6 +77,40 @@ export class RunReplay {
     };
     return this.#tally.result(head, trials, plan, { interrupted });
   }
+}
+
+/** What is reported of a recorded run: by its result where that is sure to be what the journal says, else by {@link replayRun}. Throws `store/corrupt`. */
+export async function readRunEnd(run: OpenedRun): Promise<RunEnd & Pick<JournalContent, "torn">> {
+  const trials: TrialResult[] = [];
+  const settled = await readSettledResult(run.folder, (some) => {
+    for (const trial of some) trials.push(trial);
+  });
+  if (settled === undefined) {
+    const content = await readJournal(run.folder);
+    return { ...replayRun({ ...run, ...content }), torn: content.torn };
+  }
+  return {
+    result: { ...settled, trials },
+    evidence: evidenceOf(run, trials.filter(hasEvidence)),
+    torn: false,
+  };
+}
+
+function hasEvidence({ verdict }: TrialResult): boolean {
+  return verdict !== "pass" && verdict !== "skip";
+}
+
+/** What the reports of a run show of its first trials that did not pass. */
+function evidenceOf({ folder }: OpenedRun, trials: readonly TrialResult[]): RunEnd["evidence"] {
+  const kept = new KeptEvidence();
+  if (trials.length === 0) return kept.byTrial;
+  const index = new JournalIndex(folder);
+  index.extend();
+  for (const trial of trials) {
+    if (kept.isFull) break;
+    kept.keep(trial, readTrace(index.events(trial.id)));
+  }
+  return kept.byTrial;
 }
 
 /** Computes a run's result again from its plan and its events alone. Throws `store/corrupt` for events that cannot be read. */

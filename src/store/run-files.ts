@@ -1,5 +1,5 @@
 import { maxDocumentBytes } from "../base/limits.ts";
-import { closeSync, openSync, readSync, type Stats, statSync } from "node:fs";
+import { type Stats, statSync } from "node:fs";
 import { readdir, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
@@ -7,15 +7,12 @@ import type { Plan } from "../model/plan.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { RunHead, RunResult, TrialResult } from "../model/result.ts";
 import { codeOf, McpvalsError } from "../base/error.ts";
+import { version } from "../base/version.ts";
 import { readRegularFile } from "../base/files.ts";
 import { parseStored } from "./journal.ts";
-import { readDocument, unreadable } from "./run-folder.ts";
+import { readBeforeTrials, readDocument, unreadable } from "./run-folder.ts";
 
 // What of a run folder can be read without reading all of it.
-
-/** Most bytes of a document before its trials. */
-const maxHeadLength = 16 * 1024 * 1024;
-const headChunk = 16 * 1024;
 
 /** Folders between two looks at other work. */
 const foldersAtOnce = 200;
@@ -85,19 +82,19 @@ const [listStart, listEnd] = [Buffer.from("["), Buffer.from("]")];
 
 /**
  * Reads the result of a run that has ended, and calls back with its trials, some at a time: all of them take several times the memory of
- * what is shown of them. Returns the rest. Throws `store/corrupt`.
+ * what is shown of them. Returns the result with an empty list of trials in their place. Throws `store/corrupt`.
  */
 export async function readResultByTrial(
   folder: string,
   onTrials: (trials: readonly TrialResult[]) => void,
-): Promise<Omit<RunResult, "trials">> {
+): Promise<RunResult> {
   const name = "result.json";
   try {
     const pieces = trialPieces(readRegularFile(join(folder, name), maxDocumentBytes));
     if (pieces === undefined) {
-      const { trials, ...rest } = readResult(folder);
-      onTrials(trials);
-      return rest;
+      const result = readResult(folder);
+      onTrials(result.trials);
+      return { ...result, trials: [] };
     }
     let count = 0;
     for (const piece of pieces.trials) {
@@ -105,13 +102,13 @@ export async function readResultByTrial(
       count += 1;
       if (count % piecesAtOnce === 0) await nextTurn();
     }
-    return parseStored(pieces.rest) as Omit<RunResult, "trials">;
+    return parseStored(pieces.rest) as RunResult;
   } catch (cause) {
     throw unreadable(folder, name, cause);
   }
 }
 
-/** The result without its trials, and pieces of whole trials; undefined where it is not written as mcpvals writes it. */
+/** The result without the items of its list of trials, and pieces of whole trials; undefined where it is not written as mcpvals writes it. */
 function trialPieces(
   bytes: Buffer,
 ): { readonly rest: Buffer; readonly trials: Iterable<Buffer> } | undefined {
@@ -120,7 +117,7 @@ function trialPieces(
   const start = bytes.indexOf(before);
   const end = bytes.indexOf(after, start);
   if (start === -1 || end === -1) return undefined;
-  const rest = Buffer.concat([bytes.subarray(0, start), bytes.subarray(end + after.length)]);
+  const rest = Buffer.concat([bytes.subarray(0, start + before.length), bytes.subarray(end)]);
   const trials = function* (): Generator<Buffer> {
     for (let from = start + before.length; from < end;) {
       const found = bytes.indexOf(between, from + pieceBytes);
@@ -130,6 +127,23 @@ function trialPieces(
     }
   };
   return { rest, trials: trials() };
+}
+
+/** Size of a journal from which on the result of its run is read in its place, in bytes: it takes long to read. */
+const largeJournal = 8 * 1024 * 1024;
+
+/**
+ * The result of a large run as it was written, as {@link readResultByTrial} gives it, where it is what the journal comes to: the journal was not changed since, and this version of
+ * mcpvals wrote it. Else undefined: compute it from the journal, as for other runs. Throws `store/corrupt`.
+ */
+export async function readSettledResult(
+  folder: string,
+  onTrials: (trials: readonly TrialResult[]) => void,
+): Promise<RunResult | undefined> {
+  const [journal, result] = ["journal.jsonl", "result.json"].map((name) => statsOf(join(folder, name)));
+  if (journal === undefined || result === undefined || journal.size < largeJournal) return undefined;
+  if (journal.mtimeMs > result.mtimeMs || readHead(folder).environment.mcpvals !== version) return undefined;
+  return readResultByTrial(folder, onTrials);
 }
 
 /** A plan without its trials. Throws `store/corrupt`. */
@@ -142,35 +156,6 @@ export function readResultHead(
   folder: string,
 ): Pick<RunResult, "verdict" | "startedAt" | "durationMs" | "summary" | "passRate"> {
   return readBeforeTrials<RunResult>(folder, "result.json") ?? readResult(folder);
-}
-
-/** A document of a run, as far as its list of trials; undefined where it is not written as mcpvals writes it. */
-function readBeforeTrials<T extends { readonly trials: unknown }>(
-  folder: string,
-  name: string,
-): Omit<T, "trials"> | undefined {
-  const mark = Buffer.from('\n  "trials": [');
-  try {
-    const file = openSync(join(folder, name), "r");
-    try {
-      let head = Buffer.alloc(0);
-      while (head.length < maxHeadLength) {
-        const chunk = Buffer.allocUnsafe(headChunk);
-        const count = readSync(file, chunk, 0, headChunk, head.length);
-        if (count === 0) return undefined;
-        head = Buffer.concat([head, chunk.subarray(0, count)]);
-        const end = head.indexOf(mark, Math.max(0, head.length - count - mark.length));
-        if (end === -1) continue;
-        const members = head.subarray(0, end).toString("utf8").replace(/,\s*$/, "");
-        return parseStored(Buffer.from(`${members}}`)) as Omit<T, "trials">;
-      }
-      return undefined;
-    } finally {
-      closeSync(file);
-    }
-  } catch {
-    return undefined;
-  }
 }
 
 const pinFile = "pinned";

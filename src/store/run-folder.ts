@@ -1,7 +1,7 @@
 import { maxDocumentBytes, maxFileBytes } from "../base/limits.ts";
 import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { createHash, randomBytes } from "node:crypto";
-import { renameSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, readSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
@@ -139,9 +139,7 @@ export async function openRun(runs: string, name: string): Promise<OpenedRun> {
     readDocument<T>(folder, file, members);
   const plan = read<Plan>("plan.json", ["agents", "tasks", "trials"]);
   const head = read<RunHead>("run.json", ["id", "startedAt", "environment"]);
-  const result = (await hasFile(folder, "result.json"))
-    ? read<RunResult>("result.json", ["verdict", "durationMs"])
-    : undefined;
+  const result = (await hasFile(folder, "result.json")) ? readEnd(folder) : undefined;
   return {
     ...head,
     folder,
@@ -189,6 +187,49 @@ export function readDocument<T extends object>(
   } catch (cause) {
     throw unreadable(folder, name, cause);
   }
+}
+
+/** Most bytes of a document before its trials. */
+const maxHeadLength = 16 * 1024 * 1024;
+const headChunk = 16 * 1024;
+
+/** A document of a run, as far as its list of trials; undefined where it is not written as mcpvals writes it. */
+export function readBeforeTrials<T extends { readonly trials: unknown }>(
+  folder: string,
+  name: string,
+): Omit<T, "trials"> | undefined {
+  const mark = Buffer.from('\n  "trials": [');
+  try {
+    const file = openSync(join(folder, name), "r");
+    try {
+      let head = Buffer.alloc(0);
+      while (head.length < maxHeadLength) {
+        const chunk = Buffer.allocUnsafe(headChunk);
+        const count = readSync(file, chunk, 0, headChunk, head.length);
+        if (count === 0) return undefined;
+        head = Buffer.concat([head, chunk.subarray(0, count)]);
+        const end = head.indexOf(mark, Math.max(0, head.length - count - mark.length));
+        if (end === -1) continue;
+        const members = head.subarray(0, end).toString("utf8").replace(/,\s*$/, "");
+        return parseStored(Buffer.from(`${members}}`)) as Omit<T, "trials">;
+      }
+      return undefined;
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+/** Size of a result that takes long to read as a whole, in bytes. */
+const largeResult = 8 * 1024 * 1024;
+
+/** How a run came to its end. Throws `store/corrupt`. */
+function readEnd(folder: string): Pick<RunResult, "verdict" | "durationMs"> {
+  const isLarge = (statSync(join(folder, "result.json"), { throwIfNoEntry: false })?.size ?? 0) > largeResult;
+  const read = isLarge ? readBeforeTrials<RunResult>(folder, "result.json") : undefined;
+  return read ?? readDocument<RunResult>(folder, "result.json", ["verdict", "durationMs"]);
 }
 
 /** The error of a document of the run folder that cannot be read. */

@@ -4,13 +4,14 @@ import { McpvalsError, messageOf } from "../../base/error.ts";
 import type { Trial } from "../../model/plan.ts";
 import { createMultiplexer, type RunStart } from "../../report/reporter.ts";
 import { renderTrace } from "../../report/render-trace.ts";
-import { replayRun } from "../../report/replay.ts";
+import { readRunEnd, replayRun } from "../../report/replay.ts";
 import { unfinishedState } from "../../report/trial-result.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { visibleText } from "../../base/visible-text.ts";
 import { readTrace } from "../../trace/trajectory.ts";
 import { toolEvents } from "../../trace/agent-acts.ts";
-import { defaultRunsFolder, readRun, type StoredRun } from "../../store/run-folder.ts";
+import { readJournal } from "../../store/journal.ts";
+import { defaultRunsFolder, type OpenedRun, openRun, type StoredRun } from "../../store/run-folder.ts";
 import { misfitIn } from "../../store/misfits.ts";
 import { addReporterFlag, type SetExitCode } from "../flags.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
@@ -25,7 +26,7 @@ interface ShowFlags {
   readonly coverage?: boolean;
 }
 
-/** `mcpvals show`: reports a finished or interrupted run again, from its journal. */
+/** `mcpvals show`, also `report`: reports a finished or interrupted run again, from its journal. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   command
     .argument("[run]", "id, start of an id, folder, or latest", "latest")
@@ -42,8 +43,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 
 /** Returns the exit code: that of the run if it is reported again; 0 for one of its trials or tool uses. */
 async function execute(name: string, flags: ShowFlags): Promise<number> {
-  const stored = await readRun(resolve(flags.output ?? defaultRunsFolder), name);
-  if (stored.torn) writeError("The journal's last line is incomplete and was ignored.");
+  const stored = await openRun(resolve(flags.output ?? defaultRunsFolder), name);
   try {
     return await show(stored, flags);
   } catch (cause) {
@@ -58,9 +58,11 @@ async function execute(name: string, flags: ShowFlags): Promise<number> {
   }
 }
 
-async function show(stored: StoredRun, flags: ShowFlags): Promise<number> {
+async function show(opened: OpenedRun, flags: ShowFlags): Promise<number> {
   const { tools, trial, json = false, reporter = [json ? "json" : "console"], coverage = false } = flags;
-  if (tools !== true && trial === undefined) return showRun(stored, reporter, { coverage });
+  if (tools !== true && trial === undefined) return showRun(opened, reporter, { coverage });
+  const stored = { ...opened, ...(await readJournal(opened.folder)) };
+  noteTorn(stored);
   if (tools === true) showTools(stored, trial);
   else if (trial !== undefined) showTrial(stored, trial, json);
   return 0;
@@ -108,14 +110,20 @@ function renderVerdict(trial: TrialResult): string[] {
   return [`${id} ${task}${who}, attempt ${attempt}: ${state}`, ...reasons, ...broken].map(visibleText);
 }
 
+function noteTorn({ torn }: Pick<StoredRun, "torn">): void {
+  if (torn) writeError("The journal's last line is incomplete and was ignored.");
+}
+
 async function showRun(
-  stored: StoredRun,
+  opened: OpenedRun,
   specs: readonly string[],
   { coverage }: Required<Pick<RunStart, "coverage">>,
 ): Promise<number> {
-  const { result, evidence } = replayRun(stored);
   const reporters = createMultiplexer(openReporters(specs));
-  await reporters.onRunStart({ ...stored, coverage });
+  // It begins at once, since reading a large run takes a while.
+  await reporters.onRunStart({ ...opened, coverage });
+  const { result, evidence, torn } = await readRunEnd(opened);
+  noteTorn({ torn });
   for (const trial of result.trials) await reporters.onTrialEnd(trial);
   await reporters.onRunEnd({ result, evidence });
   await reporters.close();
