@@ -16,6 +16,9 @@ export const calibrationSchema = z
     votes: z.int().min(1).describe("How often it was asked about each case."),
     labels: count.describe("Cases with a verdict of the judge."),
     unscored: count.describe("Cases without one; they are in no number."),
+    tasks: count
+      .describe("Different tasks of the labelled cases. Absent: an older mcpvals wrote it.")
+      .exactOptional(),
     confusion: z
       .strictObject({
         passPass: count.describe("Both say pass."),
@@ -24,6 +27,15 @@ export const calibrationSchema = z
         failFail: count.describe("Both say fail."),
       })
       .describe("Cases by verdict: the first word is what people said, the second what the judge said."),
+    worth: z
+      .strictObject({
+        pass: z.number().min(0).describe("Of those that people pass."),
+        fail: z.number().min(0).describe("Of those that people fail."),
+      })
+      .describe(
+        "How many independent cases the cases are worth, since those of one task are alike. Absent: each has a task of its own.",
+      )
+      .exactOptional(),
     agreement: share
       .describe("Share of cases with the same verdict, with its 95 % interval.")
       .exactOptional(),

@@ -95,14 +95,15 @@ export async function calibrateJudge(input: CalibrationInput): Promise<Calibrati
   const problems = new Set<string>();
   const judged: JudgedCase[] = [];
   const judgeCase = async ({ label, ...trial }: LabelledTrial): Promise<void> => {
+    const task = taskOfCase(trial.trajectory);
     try {
       const found = await ask(trial);
       if (found.judge === undefined) problems.add(found.reason);
-      judged.push({ label, judge: found.judge });
+      judged.push({ task, label, judge: found.judge });
     } catch (error) {
       signal.throwIfAborted();
       problems.add(messageOf(error));
-      judged.push({ label });
+      judged.push({ task, label });
     }
   };
   const waiting = trials.values();
@@ -112,6 +113,11 @@ export async function calibrateJudge(input: CalibrationInput): Promise<Calibrati
   await Promise.all(Array.from({ length: maxAtOnce }, work));
   signal.throwIfAborted();
   return { calibration: calibrate(judged), problems: [...problems] };
+}
+
+/** Equal for cases with the same prompts, whether they are in words or on record; of a task without prompts its name. */
+function taskOfCase({ task: { name, turns } }: Trajectory): string {
+  return turns.length === 0 ? name : JSON.stringify(turns.map(({ user }) => user));
 }
 
 interface LabelledTrial {

@@ -238,6 +238,7 @@ function declaredGrader(name: string, loaded: LoadedConfig | undefined): Declare
 
 function describeCalibration(calibration: Calibration): readonly string[] {
   const { model, prompt: hash, threshold, votes, labels, unscored, confusion, flipRate } = calibration;
+  const { tasks = labels } = calibration;
   const rows: readonly (readonly [string, Proportion | undefined])[] = [
     ["agreement", calibration.agreement],
     ["sensitivity", calibration.sensitivity],
@@ -248,7 +249,7 @@ function describeCalibration(calibration: Calibration): readonly string[] {
     visibleText(
       `judge ${model}, ${countOf(votes, "vote")}, at least ${threshold} passes, instructions ${hash}`,
     ),
-    `${countOf(labels, "label")}${unscored === 0 ? "" : `, and ${unscored} without a verdict of the judge`}`,
+    `${countOf(labels, "label")}${tasks === labels ? "" : ` of ${countOf(tasks, "task")}`}${unscored === 0 ? "" : `, and ${unscored} without a verdict of the judge`}`,
     "",
     cells("", "judge pass", "judge fail"),
     cells("label pass", confusion.passPass, confusion.passFail),

@@ -42,3 +42,23 @@ it.each<[string, Partial<JudgeRecord>]>([
   const trials = [graded(judge(0.5)), graded({ ...judge(1), ...changes })];
   expect(judgesOf(trials, [known])?.map(({ calibration }) => calibration)).toEqual([known, null]);
 });
+
+it("cases of one task are alike: a calibration says of how many tasks they are, and what they are worth", () => {
+  const of = (task: string | undefined, label: "pass" | "fail", score: number): JudgedCase => ({
+    ...(task === undefined ? {} : { task }),
+    label,
+    judge: judge(score),
+  });
+  const cases = [1, 1, 1, 1, 0, 0, 0, 0].map((score, index) => [
+    of(index < 4 ? "a" : "b", "pass", score),
+    of(undefined, "pass", score),
+  ]);
+  const [alike, apart] = [0, 1].map((side) =>
+    calibrate(cases.map((pair) => pair[side] ?? of("", "pass", 0))),
+  );
+  expect(alike).toMatchObject({ labels: 8, tasks: 2, agreement: { value: 0.5 } });
+  expect(apart).toMatchObject({ labels: 8, tasks: 8, agreement: { value: 0.5 } });
+  expect(apart).not.toHaveProperty("worth");
+  expect(alike?.worth?.pass).toBeLessThan(1);
+  expect(alike?.agreement?.low).toBeLessThan((apart?.agreement?.low ?? 0) - 0.1);
+});

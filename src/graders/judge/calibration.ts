@@ -3,7 +3,16 @@ import { anyJson, anyObject, closedObject, filledText, optional } from "../../mo
 import { isJsonObject, type JsonObject, withoutUndefined } from "../../base/json.ts";
 import type { Task } from "../../model/task.ts";
 import { type Calibration, calibrationSchema, type JudgeSummary } from "../../model/calibration.ts";
-import { agreementOf, correctedRate } from "../../statistics/agreement.ts";
+import {
+  agreementOf,
+  type Confusion,
+  correctedRate,
+  joined,
+  labelledFail,
+  labelledPass,
+  worthOf,
+} from "../../statistics/agreement.ts";
+import { sumOf, type TaskCount } from "../../statistics/rates.ts";
 import type { EventBody } from "../../model/event.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
 import type { Grade, JudgeRecord } from "../../model/grade.ts";
@@ -18,23 +27,25 @@ export const calibrationFileSchema = z.strictObject({
 
 /** One case: what people said and the judge. Without `judge` it gave no verdict. */
 export interface JudgedCase {
+  /** Equal for cases of one task, which are alike. Absent: it has a task of its own. */
+  readonly task?: string;
   readonly label: "pass" | "fail";
   readonly judge?: JudgeRecord | undefined;
 }
 
 /** How far a judge agrees with the labels; undefined when it gave no verdict at all. */
 export function calibrate(cases: readonly JudgedCase[]): Calibration | undefined {
-  const scored = cases.flatMap(({ label, judge }) => (judge === undefined ? [] : [{ label, judge }]));
+  const scored = cases.flatMap(({ task, label, judge }) =>
+    judge === undefined ? [] : [{ task, label, judge }],
+  );
   const judge = scored[0]?.judge;
   if (judge === undefined) return undefined;
-  const of = (label: string, passed: boolean): number =>
-    scored.filter((one) => one.label === label && passes(one.judge) === passed).length;
-  const confusion = {
-    passPass: of("pass", true),
-    passFail: of("pass", false),
-    failPass: of("fail", true),
-    failFail: of("fail", false),
-  };
+  const tasks = confusionsOf(
+    scored.map((one) => ({ task: one.task, first: one.label === "pass", second: passes(one.judge) })),
+  );
+  const confusion = joined(tasks);
+  const worth = { pass: worthOf(tasks.map(labelledPass)), fail: worthOf(tasks.map(labelledFail)) };
+  const isAlike = tasks.length < scored.length;
   const flipped = scored.filter(({ judge: one }) => {
     return new Set(one.votes.map((score) => score >= judge.threshold)).size > 1;
   });
@@ -46,9 +57,32 @@ export function calibrate(cases: readonly JudgedCase[]): Calibration | undefined
     votes: votes.length,
     labels: scored.length,
     unscored: cases.length - scored.length,
+    tasks: tasks.length,
     confusion,
-    ...agreementOf(confusion),
+    worth: isAlike ? worth : undefined,
+    ...agreementOf(tasks),
     flipRate: votes.length > 1 ? flipped.length / scored.length : undefined,
+  });
+}
+
+/** Verdicts of two about one case, and its task. */
+interface TwoVerdicts {
+  readonly task?: string | undefined;
+  readonly first: boolean;
+  readonly second: boolean;
+}
+
+/** How often two said pass and fail, for each task. */
+function confusionsOf(cases: readonly TwoVerdicts[]): readonly Confusion[] {
+  return [...Map.groupBy(cases, (one) => one.task ?? one).values()].map((group) => {
+    const of = (first: boolean, second: boolean): number =>
+      group.filter((one) => one.first === first && one.second === second).length;
+    return {
+      passPass: of(true, true),
+      passFail: of(true, false),
+      failPass: of(false, true),
+      failFail: of(false, false),
+    };
   });
 }
 
@@ -59,20 +93,23 @@ function judgeKey({ model, prompt, threshold }: JudgeRecord | Calibration, votes
 
 /** The judges that gave grades, each with its calibration; undefined if there are none. */
 export function judgesOf(
-  trials: readonly { readonly grades: readonly Grade[] }[],
+  trials: readonly { readonly task?: string; readonly grades: readonly Grade[] }[],
   calibrations: readonly Calibration[] = [],
 ): readonly JudgeSummary[] | undefined {
   const known = new Map(calibrations.map((each) => [judgeKey(each, each.votes), each]));
   const found = new Map<string, JudgeSummary>();
-  const pairs = new Map<string, (readonly [JudgeRecord, JudgeRecord])[]>();
-  for (const { grader, judge, second } of trials.flatMap(({ grades }) => grades.flatMap(judgesOfGrade))) {
+  const asked = new Map<string, Asked[]>();
+  const all = trials.flatMap(({ task, grades }) =>
+    grades.flatMap(judgesOfGrade).map((each) => ({ task, ...each })),
+  );
+  for (const { task, grader, judge, second } of all) {
     const { model, prompt, threshold, votes } = judge;
     const same = judgeKey(judge, votes.length);
     const key = JSON.stringify([grader, same]);
     const { graded = 0, passed = 0 } = found.get(key) ?? {};
-    const both = pairs.get(key) ?? [];
-    pairs.set(key, both);
-    if (second !== undefined) both.push([judge, second]);
+    const list = asked.get(key) ?? [];
+    asked.set(key, list);
+    list.push({ task, judge, second });
     found.set(key, {
       grader,
       model,
@@ -86,9 +123,13 @@ export function judgesOf(
   }
   if (found.size === 0) return undefined;
   return [...found].map(([key, summary]) => {
-    const { passed, graded, calibration } = summary;
-    const rate = calibration === null ? undefined : correctedRate(passed, graded, calibration.confusion);
-    return withoutUndefined({ ...summary, second: compared(pairs.get(key) ?? []), correctedRate: rate });
+    const { calibration } = summary;
+    const list = asked.get(key) ?? [];
+    const rate =
+      calibration === null
+        ? undefined
+        : correctedRate(passesByTask(list), calibration.confusion, calibration.worth);
+    return withoutUndefined({ ...summary, second: compared(list), correctedRate: rate });
   });
 }
 
@@ -106,19 +147,30 @@ function judgesOfGrade({ grader, judge, secondJudge: second, judged = [] }: Grad
   ];
 }
 
+/** A verdict of a judge about a trial of a task, and that of a second one. */
+interface Asked {
+  readonly task?: string | undefined;
+  readonly judge: JudgeRecord;
+  readonly second?: JudgeRecord | undefined;
+}
+
+/** How many verdicts of a judge were a pass, for each task. */
+function passesByTask(asked: readonly Asked[]): readonly TaskCount[] {
+  return [...Map.groupBy(asked, (one) => one.task ?? one).values()].map((group) => ({
+    passed: sumOf(group.map(({ judge }) => Number(passes(judge)))),
+    scored: group.length,
+  }));
+}
+
 /** How far two judges agree; undefined without a verdict of both. */
-function compared(pairs: readonly (readonly [JudgeRecord, JudgeRecord])[]): JudgeSummary["second"] {
-  const [pair] = pairs;
-  if (pair === undefined) return undefined;
-  const of = (first: boolean, second: boolean): number =>
-    pairs.filter(([a, b]) => passes(a) === first && passes(b) === second).length;
-  const { agreement, kappa } = agreementOf({
-    passPass: of(true, true),
-    passFail: of(true, false),
-    failPass: of(false, true),
-    failFail: of(false, false),
-  });
-  return withoutUndefined({ model: pair[1].model, graded: pairs.length, agreement, kappa });
+function compared(asked: readonly Asked[]): JudgeSummary["second"] {
+  const both = asked.flatMap(({ task, judge, second }) =>
+    second === undefined ? [] : [{ task, first: passes(judge), second: passes(second) }],
+  );
+  const model = asked.find(({ second }) => second !== undefined)?.second?.model;
+  if (model === undefined) return undefined;
+  const { agreement, kappa } = agreementOf(confusionsOf(both));
+  return withoutUndefined({ model, graded: both.length, agreement, kappa });
 }
 
 /** What a judge said itself; a grade may rest on more than that. */
