@@ -158,9 +158,10 @@ export async function prepareEvaluation(
     mcpConfig,
     allowOutside,
   });
-  const given = withoutUndefined({ releasesUrl, output, signal });
+  const prepared = prepare(loaded, options);
+  const given = withoutUndefined({ releasesUrl, output, signal, budget: prepared.eval.budget });
   return {
-    loaded: prepare(loaded, options),
+    loaded: prepared,
     runOptions: { cwd, strict, allowOutside, bail, frozen, keepPassed: true, ...given },
   };
 }

@@ -52,6 +52,9 @@ export const errorCatalogue = {
   ),
   "config/duplicate-name": usage("Duplicate name. Rename one of the two."),
   "config/unknown-reference": usage("Unknown name. Use one of the names that the message lists."),
+  "config/unknown-price": usage(
+    "No price for a model, and a budget of money. Add the price to the file of prices, or leave out the budget.",
+  ),
   "config/no-judge": usage(
     "A grader asks a judge, and none is configured. Set judge in a config or llmJudge in an Eval, give the grader a model, or pass --judge MODEL.",
   ),
@@ -286,6 +289,9 @@ export const errorCatalogue = {
   "run/interrupted": interrupted("The run was interrupted. Finished trials are in the run folder."),
   "run/bailed": interrupted(
     "Not run, because an earlier trial did not pass. Remove --bail to run everything.",
+  ),
+  "run/budget": interrupted(
+    "Not run, because a budget of the run is used up. Go on with a larger one: mcpvals resume RUN --budget-tokens 100000.",
   ),
   "run/hook-failed": environment(
     "A command around the whole run failed, as one of hooks.before_run. What it printed is shown with the error; without error_on_fail it gives a warning.",

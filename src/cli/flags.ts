@@ -3,9 +3,9 @@ import { McpvalsError } from "../base/error.ts";
 import { agentPresets } from "../agents/programs/presets.ts";
 import { reporterHelp } from "../model/reporter.ts";
 import { parseDuration } from "../base/duration.ts";
-import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
+import { exact, isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import { type FailOn, failOnNames } from "../statistics/compare.ts";
-import type { Thresholds } from "../model/eval.ts";
+import type { Budget, Thresholds } from "../model/eval.ts";
 import type { LoadOptions } from "../formats/load.ts";
 import type { Target } from "../formats/target.ts";
 import type { ExtensionsOptions, Filters } from "../run/prepare.ts";
@@ -211,6 +211,52 @@ export function addThresholdFlag(command: Command): Command {
     "fail when it is lower, from 0 to 1: score, passRate, lowerBound (lower end of the 95 % interval of the pass rate; undecided, exit code 3, while the interval contains the value), answerRate, toolCoverage or the name of a grader; when it is higher: a measurement, such as invalidCallRate; repeatable",
     threshold,
   );
+}
+
+/** The flags of a budget, as commander gives them. */
+export interface BudgetFlags {
+  readonly budgetCost?: number;
+  readonly budgetTokens?: number;
+  readonly budgetCalls?: number;
+  readonly budgetTime?: number;
+}
+
+export function addBudgetFlags(command: Command): Command {
+  return command
+    .option(
+      "--budget-cost <amount>",
+      "begin no further trial when models have cost this much; needs prices",
+      amount,
+    )
+    .option("--budget-tokens <n>", "begin no further trial when this many tokens are used", wholeNumber(1e12))
+    .option(
+      "--budget-calls <n>",
+      "begin no further trial when tools were called this often",
+      wholeNumber(1e12),
+    )
+    .option(
+      "--budget-time <duration>",
+      "begin no further trial when the run has taken this long, such as 30m",
+      duration,
+    );
+}
+
+/** Undefined without any. */
+export function budgetOf({
+  budgetCost,
+  budgetTokens,
+  budgetCalls,
+  budgetTime,
+}: BudgetFlags): Budget | undefined {
+  const budget = exact({ cost: budgetCost, tokens: budgetTokens, calls: budgetCalls, timeMs: budgetTime });
+  return Object.keys(budget).length === 0 ? undefined : budget;
+}
+
+/** Reads an amount of money. */
+function amount(value: string): number {
+  const number = value.trim() === "" ? NaN : Number(value);
+  if (number > 0 && number < Infinity) return number;
+  throw new InvalidArgumentError("Give an amount above 0, such as 2.50.");
 }
 
 export function addPricesFlag(command: Command): Command {

@@ -24,6 +24,20 @@ export const untilModel = z.strictObject({
 /** How long a run goes on that is to decide something. */
 export type UntilDecided = Model<typeof untilModel>;
 
+export const budgetModel = z.strictObject({
+  cost: z
+    .number()
+    .positive()
+    .describe("Money that models may cost, in the currency of the prices.")
+    .exactOptional(),
+  tokens: z.int().min(1).describe("Tokens of agents and judges, in and out.").exactOptional(),
+  calls: z.int().min(1).describe("Calls of tools.").exactOptional(),
+  timeMs: z.number().positive().describe("Time of the run, in milliseconds.").exactOptional(),
+});
+
+/** What a run may use. When it is used up, no further trial begins. */
+export type Budget = Model<typeof budgetModel>;
+
 /** What every file format parses to: which tasks run, with which agents, against which servers. Durations are in milliseconds. */
 export interface Eval {
   readonly name: string;
@@ -39,6 +53,8 @@ export interface Eval {
   /** Trials at once. Absent: one at a time, except suites that ask to be parallel. */
   readonly concurrency?: number;
   readonly limits: Limits;
+  /** Absent: all trials run. */
+  readonly budget?: Budget;
   /** What models cost; absent: only what programs report is known. */
   readonly prices?: Prices;
   /** Absent: no trial may fail, and scores do not matter. */

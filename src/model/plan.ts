@@ -1,7 +1,14 @@
 import * as z from "zod";
 import { type AgentSpec, type AgentSummary, agentSummarySchema } from "./agent.ts";
 import { baselineSchema } from "./baseline.ts";
-import { type Eval, type Thresholds, type UntilDecided, untilModel, type Variant } from "./eval.ts";
+import {
+  type Budget,
+  type Eval,
+  type Thresholds,
+  type UntilDecided,
+  untilModel,
+  type Variant,
+} from "./eval.ts";
 import { type Model, text } from "./fields.ts";
 import { share } from "./result-parts.ts";
 import type { ServerSpec } from "./server.ts";
@@ -247,6 +254,8 @@ export interface Overrides {
   readonly thresholds?: Thresholds;
   /** Its number of attempts wins over `trials`. */
   readonly until?: UntilDecided;
+  /** Its members win over those of the eval. */
+  readonly budget?: Budget;
 }
 
 export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
@@ -261,6 +270,7 @@ export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(thresholds === undefined ? {} : { thresholds }),
     ...(until === undefined ? {} : { until }),
+    ...(overrides.budget === undefined ? {} : { budget: { ...spec.budget, ...overrides.budget } }),
     tasks: attempts === undefined ? tasks : tasks.map(withoutRuns),
     ...(kept === undefined ? {} : { variants: kept }),
   };

@@ -3,6 +3,7 @@ import { agentSummarySchema } from "./agent.ts";
 import { calibrationSchema, judgeSummarySchema } from "./calibration.ts";
 import type { TraceEvent } from "./event.ts";
 import { visibleJson } from "../base/visible-text.ts";
+import { budgetModel } from "./eval.ts";
 import type { Plan } from "./plan.ts";
 import { costSchema, gradeSchema, usageSchema, verdictSchema } from "./grade.ts";
 import { errorSchema } from "../base/serialized-error.ts";
@@ -454,6 +455,16 @@ export const resultSchema = z
       .array(decisionSchema)
       .describe("What the run was to decide. Absent without `--until decided`.")
       .exactOptional(),
+    budget: z
+      .strictObject({
+        ...budgetModel.shape,
+        usedUp: z
+          .string()
+          .describe("Why no further trial began. Absent: all began, or the run ended for another reason.")
+          .exactOptional(),
+      })
+      .describe("What the run was allowed to use. Absent: it had no budget.")
+      .exactOptional(),
     judges: z
       .array(judgeSummarySchema)
       .describe("Judges that graders asked. Absent if none gave a verdict.")
@@ -618,7 +629,7 @@ export type RunCommand = Model<typeof runCommandSchema>;
 /** A run as its folder has it. */
 export interface RecordedRun extends Pick<
   RunResult,
-  "id" | "startedAt" | "environment" | "gradedFrom" | "retryOf"
+  "id" | "startedAt" | "budget" | "environment" | "gradedFrom" | "retryOf"
 > {
   readonly plan: Plan;
   readonly events: readonly TraceEvent[];

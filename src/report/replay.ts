@@ -34,10 +34,13 @@ export class RunReplay {
 
   /** The row of a trial, added to a tally if one is given. */
   resultOf(trial: Trial, events: readonly TraceEvent[], tally?: RunTally): TrialResult {
-    const { interrupted, durationMs } = this.#run;
+    const { interrupted, durationMs, budget } = this.#run;
     const task = taskOf(trial, this.#run.plan);
     if (events.length === 0) {
-      const error = notRun({ interrupted: interrupted === true || durationMs === undefined });
+      const error = notRun({
+        interrupted: interrupted === true || durationMs === undefined,
+        usedUp: budget?.usedUp,
+      });
       return ungradedTrial(trial, task, { verdict: "skip", error, durationMs: 0 });
     }
     try {

@@ -584,6 +584,12 @@ export function gradedText({ gradedFrom }: Pick<RunResult, "gradedFrom">): strin
 
 /** What the trials alone do not say of the verdict: a threshold, warnings, what was not evaluated; empty otherwise. */
 export function verdictReason(result: RunResult): string {
+  const { usedUp } = result.budget ?? {};
+  const stopped = usedUp === undefined ? [] : [`No further trial began: ${visibleText(usedUp)}.`];
+  return [reasonOf(result), ...stopped].filter((text) => text !== "").join(" ");
+}
+
+function reasonOf(result: RunResult): string {
   const { verdict, summary, trials, maxWarnings = Infinity, gates = [], decisions = [], comparison } = result;
   const { total, pass, fail, error, timeout } = summary;
   const notRun = trials.filter(wasNotRun).length;

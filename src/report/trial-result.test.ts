@@ -212,11 +212,13 @@ describe("a trial's result", () => {
 
   it("of a trial that never started says why", () => {
     const trial = { id: "t1", task: "suite/test", agent: null, attempt: 2, lane: "main" };
-    const reason = notRun({ interrupted: false });
+    const reason = notRun({ interrupted: false, usedUp: undefined });
     const result = ungradedTrial(trial, toolTestTask(), { verdict: "skip", error: reason, durationMs: 0 });
     const row = { ...identity, attempt: 2, verdict: "skip", score: null, durationMs: 0, grades: [] };
     const message = "not run, because an earlier trial did not pass";
     expect(result).toEqual({ ...row, error: { code: "run/bailed", kind: "interrupted", message } });
-    expect(notRun({ interrupted: true })).toMatchObject({ code: "run/interrupted" });
+    expect(notRun({ interrupted: true, usedUp: "the budget is used up" })).toMatchObject({
+      code: "run/interrupted",
+    });
   });
 });

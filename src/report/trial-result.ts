@@ -167,11 +167,20 @@ function interruption(message: string): SerializedError {
 
 const neverStarted = "the run was interrupted before this trial started";
 
-/** The error of a trial that never started: the run was interrupted, or it was told to stop early. */
-export function notRun({ interrupted }: { readonly interrupted: boolean }): SerializedError {
-  return interrupted
-    ? interruption(neverStarted)
-    : { code: "run/bailed", kind: "interrupted", message: "not run, because an earlier trial did not pass" };
+/** The error of a trial that never started: the run was interrupted, its budget was used up, or it was told to stop early. */
+export function notRun({
+  interrupted,
+  usedUp,
+}: {
+  readonly interrupted: boolean;
+  /** Of a budget, the reason. */
+  readonly usedUp: string | undefined;
+}): SerializedError {
+  if (interrupted) return interruption(neverStarted);
+  const kind = "interrupted";
+  return usedUp === undefined
+    ? { code: "run/bailed", kind, message: "not run, because an earlier trial did not pass" }
+    : { code: "run/budget", kind, message: `not run: ${usedUp}` };
 }
 
 /** What every row has is in one object literal, which takes half the memory of an object that is put together. */
@@ -323,7 +332,17 @@ export class RunTally {
 
   /** The result of the run, with all of its trials. */
   result(
-    { id, startedAt, durationMs, environment, gradedFrom, retryOf, fingerprints, comparison }: ResultHead,
+    {
+      id,
+      startedAt,
+      durationMs,
+      budget,
+      environment,
+      gradedFrom,
+      retryOf,
+      fingerprints,
+      comparison,
+    }: ResultHead,
     trials: readonly TrialResult[],
     plan: Plan,
     { interrupted }: Pick<VerdictRules, "interrupted">,
@@ -335,6 +354,7 @@ export class RunTally {
       id,
       name: plan.name,
       ...conclude(trials, plan, { interrupted, environment, ...totals, ...withoutUndefined({ comparison }) }),
+      budget,
       startedAt,
       durationMs,
       gradedFrom,
@@ -362,7 +382,7 @@ export class RunTally {
 
 interface ResultHead extends Pick<
   RunResult,
-  "id" | "startedAt" | "durationMs" | "environment" | "gradedFrom" | "retryOf"
+  "id" | "startedAt" | "durationMs" | "budget" | "environment" | "gradedFrom" | "retryOf"
 > {
   readonly fingerprints: RunResult["fingerprints"] | undefined;
   /** With the baseline of the plan. */

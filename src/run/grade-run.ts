@@ -124,7 +124,10 @@ export async function gradeRun(
     });
     for (const trial of plan.trials) {
       if (results.has(trial.id)) continue;
-      const error = notRun({ interrupted: stored.interrupted === true || stored.durationMs === undefined });
+      const error = notRun({
+        interrupted: stored.interrupted === true || stored.durationMs === undefined,
+        usedUp: stored.budget?.usedUp,
+      });
       const outcome = { verdict: "skip", error, durationMs: 0 } as const;
       await add(ungradedTrial(trial, taskOf(trial, plan), outcome));
     }

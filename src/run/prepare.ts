@@ -4,7 +4,7 @@ import { type Diagnostic, McpvalsError, type SourceLocation } from "../base/erro
 import { suggestion } from "../base/did-you-mean.ts";
 import { settingLocation, workspaceTypes } from "../graders/declared.ts";
 import { withoutUndefined } from "../base/json.ts";
-import type { Eval, Thresholds, UntilDecided } from "../model/eval.ts";
+import type { Budget, Eval, Thresholds, UntilDecided } from "../model/eval.ts";
 import type { GraderSpec, Requirement, Task } from "../model/task.ts";
 import type { ModelSpec } from "../model/agent.ts";
 import { usesJudge } from "../model/step.ts";
@@ -46,6 +46,7 @@ export interface Selection extends Filters {
   readonly until?: UntilDecided | undefined;
   /** Override those of the eval. */
   readonly thresholds?: Thresholds | undefined;
+  readonly budget?: Budget | undefined;
 }
 
 /** Applies a selection to a loaded config. Throws `usage/no-match` when a filter or the name of a threshold matches nothing. */
@@ -67,6 +68,7 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
     selects,
     variants,
     thresholds,
+    budget: selection.budget,
   });
   const filter = filterText(selection);
   const spec = applyOverrides(loaded.eval, overrides);
@@ -440,9 +442,11 @@ export async function checkModels(
 ): Promise<boolean> {
   const hasAgents = spec.tasks.some((task) => task.turns.length > 0);
   const problems = new FileProblems();
+  const unpriced = await unpricedModels(spec);
   const check = (model: ModelSpec, place?: SourceLocation): void => {
     try {
       checkModel(model, env);
+      unpriced?.(model);
     } catch (error) {
       problems.addError(error, place);
     }
@@ -456,6 +460,21 @@ export async function checkModels(
   problems.throwIfAny(secrets);
   const isJudged = hasJudgeSteps || (hasAgents && spec.judgesStepsOnly !== true);
   return asked.length > 0 || (spec.judge !== undefined && isJudged);
+}
+
+/** Gives a function that throws `config/unknown-price` for a model whose cost would not count for a budget; undefined without one of money. */
+async function unpricedModels({
+  budget,
+  prices,
+}: Pick<Eval, "budget" | "prices">): Promise<((model: ModelSpec) => void) | undefined> {
+  if (budget?.cost === undefined) return undefined;
+  const { priceOf } = await import("../model/prices.ts");
+  return ({ model }) => {
+    if (prices !== undefined && priceOf(model, prices) !== undefined) return;
+    throw new McpvalsError("config/unknown-price", `there is a budget of money, and no price for ${model}`, {
+      hint: "Add it to the file of prices: --prices FILE, or prices: FILE in a config.",
+    });
+  };
 }
 
 /** The error of a judge without a key, by the names of the tasks that would ask it. */

@@ -22,6 +22,8 @@ export interface TrialsContext {
   readonly bail: boolean;
   /** Asked before each trial: true ends the run, and what did not run is not part of it. */
   readonly isDecided: () => boolean;
+  /** Asked before each trial: why a budget lets no further one begin. Absent: there is no budget. */
+  readonly usedUp?: (() => string | undefined) | undefined;
   /** Aborts when the run is interrupted, with an McpvalsError as its reason. */
   readonly signal: AbortSignal;
   /** Adds what models cost to what is emitted; absent: prices are not known. */
@@ -70,7 +72,8 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
           taskOf(trial, plan).servers.filter((name) => Object.hasOwn(maxConcurrent, name)),
       },
     }),
-    isStopped: () => bailed || context.signal.aborted || context.isDecided(),
+    isStopped: () =>
+      bailed || context.signal.aborted || context.isDecided() || context.usedUp?.() !== undefined,
     run: async (trial) => {
       const task = taskOf(trial, plan);
       const graded = redacted.get(task.name) ?? task;
@@ -89,7 +92,10 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
       continue;
     }
     if (isDecided) continue;
-    const error = notRun({ interrupted: context.signal.aborted });
+    const error = notRun({
+      interrupted: context.signal.aborted,
+      usedUp: bailed ? undefined : context.usedUp?.(),
+    });
     const result = ungradedTrial(trial, taskOf(trial, plan), { verdict: "skip", error, durationMs: 0 });
     all.push(result);
     await context.settle(result);

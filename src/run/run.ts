@@ -9,7 +9,7 @@ import { asObject, asText, exact } from "../base/json.ts";
 import { calibrationFile } from "../graders/judge/calibration.ts";
 import { coveredKind } from "../graders/measurements/metrics.ts";
 import type { TraceEvent } from "../model/event.ts";
-import type { Eval } from "../model/eval.ts";
+import type { Budget, Eval } from "../model/eval.ts";
 import { createPlan, type Plan } from "../model/plan.ts";
 import { fingerprintsOf } from "../report/fingerprint.ts";
 import type { PlannedBaseline } from "../report/baseline.ts";
@@ -69,6 +69,8 @@ export interface RunOptions extends ExtensionsOptions {
   readonly baseline?: PlannedBaseline;
   /** More warnings fail the run. */
   readonly maxWarnings?: number;
+  /** When it is used up, no further trial begins. Absent: all trials run, whatever the eval says. */
+  readonly budget?: Budget;
   /** Whether unmet requirements of a task are an error instead of skipping it. */
   readonly strict?: boolean;
   /** Whether paths of tasks may leave their folders. */
@@ -196,6 +198,13 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   using exit = flushOnExit(folder);
   const place = folder && { folder: folder.path };
   const { limits, judge, prices } = spec;
+  const { budget } = options;
+  const spending =
+    budget &&
+    new (await import("./budget.ts")).Spending(budget, {
+      currency: prices?.currency,
+      elapsedMs: () => performance.now() - started + (resumed?.elapsedMs ?? 0),
+    });
   const pricing = prices && (await import("../model/prices.ts"));
   const judges = judge && (await import("../graders/judge/judge.ts"));
   const accounts: Accounts = { most: plan.concurrency, limits: new Map() };
@@ -233,6 +242,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       services,
       redact,
       isDecided: () => decisions?.areMade === true,
+      usedUp: spending && (() => spending.usedUp),
       bail: options.bail === true || spec.bail === true,
       signal,
       recorded: resumed?.recorded,
@@ -251,6 +261,8 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
         // Writing goes on in the background; an error is reported at the end.
         folder?.commit().catch(() => undefined);
         decisions?.add(result);
+        // What a retry copies was used by another run.
+        if (reopened !== undefined || resumed?.recorded.ended.has(result.id) !== true) spending?.add(result);
         await reporters.onTrialEnd(result);
       },
     });
@@ -261,9 +273,16 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     const fingerprints = fingerprintsOf(redact(plan.tasks));
     const interrupted = signal.aborted;
     const comparison = comparing?.compareWithBaseline(plan, { ...head, trials, interrupted, fingerprints });
-    const result = tally.result({ ...head, durationMs, fingerprints, comparison }, trials, ranPlan, {
-      interrupted,
-    });
+    const isUsedUp = trials.some(({ error }) => error?.code === "run/budget");
+    const spent = budget && {
+      budget: { ...budget, ...exact({ usedUp: isUsedUp ? spending?.usedUp : undefined }) },
+    };
+    const result = tally.result(
+      { ...head, ...spent, durationMs, fingerprints, comparison },
+      trials,
+      ranPlan,
+      { interrupted },
+    );
     try {
       if (ranPlan !== plan) await folder?.writePlan(withoutSecrets(ranPlan, redact));
       await folder?.finish(result);

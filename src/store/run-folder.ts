@@ -1,5 +1,6 @@
 import { maxDocumentBytes, maxFileBytes } from "../base/limits.ts";
 import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
+import { exact } from "../base/json.ts";
 import { createHash, randomBytes } from "node:crypto";
 import { closeSync, openSync, readSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
@@ -146,7 +147,11 @@ export async function openRun(runs: string, name: string): Promise<OpenedRun> {
     plan,
     ...(result === undefined
       ? {}
-      : { durationMs: result.durationMs, interrupted: result.verdict === "interrupted" }),
+      : {
+          durationMs: result.durationMs,
+          interrupted: result.verdict === "interrupted",
+          ...exact({ budget: result.budget }),
+        }),
   };
 }
 
@@ -226,7 +231,7 @@ export function readBeforeTrials<T extends { readonly trials: unknown }>(
 const largeResult = 8 * 1024 * 1024;
 
 /** How a run came to its end. Throws `store/corrupt`. */
-function readEnd(folder: string): Pick<RunResult, "verdict" | "durationMs"> {
+function readEnd(folder: string): Pick<RunResult, "verdict" | "durationMs" | "budget"> {
   const isLarge = (statSync(join(folder, "result.json"), { throwIfNoEntry: false })?.size ?? 0) > largeResult;
   const read = isLarge ? readBeforeTrials<RunResult>(folder, "result.json") : undefined;
   return read ?? readDocument<RunResult>(folder, "result.json", ["verdict", "durationMs"]);

@@ -7,11 +7,18 @@ import { exitCode } from "../../report/trial-result.ts";
 import type { EarlierRun } from "../../run/run.ts";
 import { defaultRunsFolder, openRun, type OpenedRun } from "../../store/run-folder.ts";
 import { readResultHead } from "../../store/run-files.ts";
-import { addReporterFlag, type SetExitCode, variable, wholeNumber } from "../flags.ts";
+import {
+  addBudgetFlags,
+  addReporterFlag,
+  type BudgetFlags,
+  type SetExitCode,
+  variable,
+  wholeNumber,
+} from "../flags.ts";
 import { abortOnInterrupt, workingFolder, writeError } from "../terminal.ts";
 import { type RunFlags, runOnce } from "./run.ts";
 
-export interface ResumeFlags {
+export interface ResumeFlags extends BudgetFlags {
   readonly output?: string;
   readonly env?: Readonly<Record<string, string>>;
   readonly reporter?: readonly string[];
@@ -21,7 +28,7 @@ export interface ResumeFlags {
 
 /** `mcpvals resume`: runs what an interrupted or killed run has not finished. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  addResumeFlags(command).action(async (name: string, flags: ResumeFlags) =>
+  addBudgetFlags(addResumeFlags(command)).action(async (name: string, flags: ResumeFlags) =>
     setExitCode(await execute(name, flags)),
   );
 }
@@ -42,7 +49,8 @@ export function addResumeFlags(command: Command): Command {
 async function execute(name: string, flags: ResumeFlags): Promise<number> {
   const runs = resolve(flags.output ?? defaultRunsFolder);
   const stored = await openRun(runs, name);
-  if (stored.durationMs !== undefined && stored.interrupted !== true) {
+  const wasStopped = stored.interrupted === true || stored.budget?.usedUp !== undefined;
+  if (stored.durationMs !== undefined && !wasStopped) {
     const { verdict } = readResultHead(stored.folder);
     writeError(`The run ${stored.id} has ended, so there is nothing to resume: ${verdict}.`);
     return exitCode(verdict);

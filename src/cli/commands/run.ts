@@ -14,12 +14,15 @@ import { prepare } from "../../run/prepare.ts";
 import { type EarlierRun, run, sourceOf } from "../../run/run.ts";
 import { defaultRunsFolder, readLastRun, unprovenTasks } from "../../store/run-folder.ts";
 import {
+  addBudgetFlags,
   addFailOnFlags,
   addMaxWarningsFlag,
   addPricesFlag,
   addReporterFlag,
   addSourceFlags,
   addThresholdFlag,
+  type BudgetFlags,
+  budgetOf,
   duration,
   extensionOptions,
   type ExtensionRunFlags,
@@ -35,7 +38,7 @@ import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { showWaiting } from "../waiting.ts";
 import type { WatchedOutcome, WatchedSelection } from "../watch.ts";
 
-export interface RunFlags extends SourceFlags, ExtensionRunFlags, FailOnFlags {
+export interface RunFlags extends SourceFlags, ExtensionRunFlags, FailOnFlags, BudgetFlags {
   readonly trials?: number;
   readonly concurrency?: number;
   readonly reporter?: readonly string[];
@@ -67,7 +70,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
       "number of trials that run at once (default: as many as there are processors; one where trials share a server or an agent program)",
       wholeNumber(1024),
     );
-  addPricesFlag(addThresholdFlag(addMaxWarningsFlag(addReporterFlag(command))))
+  addBudgetFlags(addPricesFlag(addThresholdFlag(addMaxWarningsFlag(addReporterFlag(command)))))
     .option("-q, --quiet", "on the console only what did not pass, and the last lines")
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .option("--llm", "grade workflows with a language model too")
@@ -182,6 +185,7 @@ export async function runOnce(
     concurrency: flags.concurrency,
     timeoutMs: flags.timeout,
     thresholds: flags.threshold,
+    budget: budgetOf(flags),
   });
   writeNotes({ notes: unprovenNotes(prepared.eval) });
   const reporters = flags.reporter ?? prepared.eval.reporters;
@@ -195,6 +199,7 @@ export async function runOnce(
     earlier,
     ...extensionOptions(flags),
     ...exact({ bail, strict, coverage, allowOutside, maxWarnings, output, baseline }),
+    ...exact({ budget: prepared.eval.budget }),
   });
   const { result } = outcome;
   writeNotes({ notes: outcome.warnings });

@@ -111,6 +111,17 @@ const limits = closedObject({
   modelCall: duration.prefault("2m").describe("One request to a model."),
 }).meta({ id: "Limits", title: "Limits", description: "Time limits." });
 
+const budget = closedObject({
+  cost: optional(
+    z.number().positive(),
+    "Money that models may cost, in the currency of `prices`.",
+    "any amount",
+  ),
+  tokens: optional(z.int().min(1), "Tokens of agents and judges, in and out.", "any number"),
+  calls: optional(z.int().min(1), "Calls of tools.", "any number"),
+  time: optional(duration, "Time of the run.", "any time"),
+}).meta(named("Budget", "Budget", "What a run may use."));
+
 const findingCodes = z
   .array(z.string().regex(/^[a-z]+\/[a-z0-9-]+$/, { error: "must be the code of a finding, GROUP/NAME" }))
   .default([]);
@@ -232,6 +243,11 @@ export const configSchema = closedObject({
     "All settings of the judge. It judges every workflow with `llmJudge` or `--llm`; else only steps and graders ask it.",
   ),
   check: optional(check, "How `mcpvals check` checks the servers; its options win over it."),
+  budget: optional(
+    budget,
+    "What a run may use; when it is used up, no further trial begins. The options of `run` take precedence.",
+    "all trials run",
+  ),
   prices: optional(
     filledText,
     "File with what models cost, relative to this one; `--prices` takes precedence.",

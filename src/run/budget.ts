@@ -1,0 +1,65 @@
+import type { Budget } from "../model/eval.ts";
+import type { TrialResult } from "../model/result.ts";
+import { costOf, wholeCost } from "../report/rates.ts";
+import { countOf, formatDuration, moneyText } from "../report/text.ts";
+
+type Spent = Pick<TrialResult, "id" | "form" | "usage" | "judgeUsage" | "ran" | "tools" | "toolsCalled">;
+
+/** What the trials of a run have used of its budget. */
+export class Spending {
+  readonly #budget: Budget;
+  readonly #currency: string;
+  readonly #elapsedMs: () => number;
+  #cost = 0;
+  #tokens = 0;
+  #calls = 0;
+  #usedUp: string | undefined;
+
+  /** Costs are in `currency`; `elapsedMs` says how long the run has taken. */
+  constructor(
+    budget: Budget,
+    {
+      currency = "USD",
+      elapsedMs,
+    }: { readonly currency?: string | undefined; readonly elapsedMs: () => number },
+  ) {
+    this.#budget = budget;
+    this.#currency = currency;
+    this.#elapsedMs = elapsedMs;
+  }
+
+  /** Adds a trial that has ended. */
+  add(trial: Spent): void {
+    const { id, form, usage, judgeUsage, ran, tools, toolsCalled = 0 } = trial;
+    const cost = costOf([trial]);
+    const amount = cost === undefined || cost.currency === this.#currency ? wholeCost(cost) : undefined;
+    if (amount !== undefined) this.#cost += amount;
+    else if (this.#budget.cost !== undefined)
+      this.#usedUp ??= `it is unknown what the trial ${id} cost, so the budget of ${this.#money(this.#budget.cost)} cannot be kept`;
+    for (const { inputTokens, outputTokens } of [usage, judgeUsage].filter((used) => used !== undefined))
+      this.#tokens += inputTokens + outputTokens;
+    if (this.#budget.tokens !== undefined && ran !== undefined && usage === undefined)
+      this.#usedUp ??= `it is unknown how many tokens the trial ${id} used, so the budget of ${countOf(this.#budget.tokens, "token")} cannot be kept`;
+    this.#calls += (tools?.toolCalls ?? 0) + (form === "tool-test" ? 1 : toolsCalled);
+  }
+
+  /** Why no further trial is to begin: a budget is used up, or nobody knows. Once there is a reason it stays. */
+  get usedUp(): string | undefined {
+    const { cost = Infinity, tokens = Infinity, calls = Infinity, timeMs = Infinity } = this.#budget;
+    const elapsedMs = this.#elapsedMs();
+    if (this.#cost >= cost) this.#usedUp ??= usedUp(this.#money(cost), this.#money(this.#cost));
+    if (this.#tokens >= tokens)
+      this.#usedUp ??= usedUp(countOf(tokens, "token"), countOf(this.#tokens, "token"));
+    if (this.#calls >= calls) this.#usedUp ??= usedUp(countOf(calls, "call"), countOf(this.#calls, "call"));
+    if (elapsedMs >= timeMs) this.#usedUp ??= usedUp(formatDuration(timeMs), formatDuration(elapsedMs));
+    return this.#usedUp;
+  }
+
+  #money(amount: number): string {
+    return moneyText(amount, this.#currency);
+  }
+}
+
+function usedUp(budget: string, used: string): string {
+  return `the budget of ${budget} is used up${used === budget ? "" : `: ${used}`}`;
+}
