@@ -6,6 +6,7 @@ import { visibleText } from "../base/visible-text.ts";
 import type { TrialResult } from "../model/result.ts";
 import type { TraceEvent } from "../model/event.ts";
 import { agentSummary } from "./explain.ts";
+import { decisionText } from "./decisions.ts";
 import { markdownText } from "./markdown.ts";
 import { hasSeveralServers, placesText } from "./findings.ts";
 import {
@@ -33,7 +34,7 @@ const maxShownMessage = 600;
 
 /**
  * Writes workflow commands of GitHub Actions at the end: an annotation for each error and warning of a check, and for each task (of each
- * agent and variant) of which a trial failed or could not be judged; what was skipped and warned of; then the verdict. The report in Markdown becomes the summary of the job.
+ * agent and variant) of which a trial failed or could not be judged; what the run decided, or could not; what was skipped and warned of; then the verdict. The report in Markdown becomes the summary of the job.
  */
 export function githubReporter(output: ReporterOutput): Reporter {
   return reporterAtEnd((end, { tasks, coverage }) => {
@@ -79,6 +80,10 @@ function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Ta
         ? []
         : [annotation("error", { title: `threshold ${visibleText(gate.name)}` }, gateText(gate))],
     ),
+    ...(result.decisions ?? []).map((decision) => {
+      const kind = decision.verdict === "undecided" ? "error" : "notice";
+      return annotation(kind, { title: "decision" }, decisionText(decision));
+    }),
     ...alikeFindings(findings).map((group) => {
       const [{ code, title, severity, message, fix }] = group;
       const where = placesText(group, hasSeveralServers(result.trials));

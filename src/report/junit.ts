@@ -3,9 +3,10 @@ import { withoutUndefined } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
 import { decidingGrades, type Gate, summarize } from "./trial-result.ts";
-import { blocksOf, type RunResult, type TrialResult } from "../model/result.ts";
+import { blocksOf, type Decision, type RunResult, type TrialResult } from "../model/result.ts";
 import { visibleText, visibleXml } from "../base/visible-text.ts";
 import { findingsOf } from "../model/finding.ts";
+import { decisionText } from "./decisions.ts";
 import { explainTrial } from "./explain.ts";
 import { placesText } from "./findings.ts";
 import {
@@ -18,7 +19,9 @@ import {
   gateText,
   groupName,
   type Page,
+  ratesByTask,
   taskTitle,
+  totalRows,
   trialReason,
   variantName,
   type Variety,
@@ -31,7 +34,7 @@ const page: Page = { style: createStyle(false), width: Infinity };
 
 /**
  * Writes JUnit XML at the end, as Jenkins and others read it: a suite for each tool health suite, one for the workflows and
- * one for the tasks; one for each checked server. A failed trial is a `failure`, in a check one for each error found, one that could not be judged an `error`, with reasons and evidence as text.
+ * one for the tasks; one for each checked server. Rates of tasks that were tried several times are properties of their suite; thresholds and decisions are cases. A failed trial is a `failure`, in a check one for each error found, one that could not be judged an `error`, with reasons and evidence as text.
  */
 export function junitReporter(output: ReporterOutput): Reporter {
   return reporterAtEnd((end, { tasks }) => {
@@ -45,25 +48,28 @@ function* documentPieces(end: RunEnd, tasks: ReadonlyMap<string, Task>): Generat
   const variety = varietyOf(trials);
   const counts = countsOf(trials);
   // Readers look at cases only: where none says that the run did not pass, one more does.
-  const { gates = [] } = result;
+  const { gates = [], decisions = [] } = result;
   const ofGates = gateCounts(gates);
+  const undecided = undecidedIn(decisions);
   const isUntold =
-    result.verdict !== "pass" && counts.failures + counts.errors + ofGates.failures + ofGates.errors === 0;
+    result.verdict !== "pass" &&
+    counts.failures + counts.errors + ofGates.failures + ofGates.errors + undecided === 0;
   const ofVerdict = isUntold ? verdictCounts(result) : { failures: 0, errors: 0 };
   const attributes = {
     name,
-    tests: trials.length + gates.length + (isUntold ? 1 : 0),
+    tests: trials.length + gates.length + decisions.length + (isUntold ? 1 : 0),
     failures: counts.failures + ofGates.failures + ofVerdict.failures,
-    errors: counts.errors + ofGates.errors + ofVerdict.errors,
+    errors: counts.errors + ofGates.errors + undecided + ofVerdict.errors,
     time: seconds(durationMs),
   };
   yield `<?xml version="1.0" encoding="UTF-8"?>\n<testsuites${xmlAttributes(attributes)}>\n`;
   for (const suite of Map.groupBy(trials, ({ form, suite }) => JSON.stringify([form, suite])).values()) {
-    yield suiteStart(suite, result);
+    yield suiteStart(suite, result, variety);
     for (const trial of suite) yield testCase(trial, end, tasks.get(trial.task), variety);
     yield "  </testsuite>\n";
   }
   if (gates.length > 0) yield gateSuite(gates);
+  if (decisions.length > 0) yield decisionSuite(decisions);
   if (isUntold) yield verdictSuite(result);
   yield "</testsuites>\n";
 }
@@ -90,6 +96,27 @@ function gateSuite(gates: readonly Gate[]): string {
   return `  <testsuite${suite}>\n${cases.join("")}  </testsuite>\n`;
 }
 
+function undecidedIn(decisions: readonly Decision[]): number {
+  return decisions.filter(({ verdict }) => verdict === "undecided").length;
+}
+
+/** A suite with a case for each thing that the run was to decide; whether a threshold is missed, and a side worse, is said by its text. */
+function decisionSuite(decisions: readonly Decision[]): string {
+  const cases = decisions.map((decision) => {
+    const name =
+      decision.kind === "threshold" ? decision.threshold : `${decision.second} or ${decision.first}`;
+    const open = `    <testcase${xmlAttributes({ name, classname: "mcpvals.decisions" })}>`;
+    const text = visibleText(decisionText(decision));
+    const outcome =
+      decision.verdict === "undecided"
+        ? `<error${xmlAttributes({ type: "decision", message: text })}/>`
+        : `<system-out>${xmlText(text)}</system-out>`;
+    return `${open}\n      ${outcome}\n    </testcase>\n`;
+  });
+  const counts = { tests: decisions.length, failures: 0, errors: undecidedIn(decisions) };
+  return `  <testsuite${xmlAttributes({ name: "decisions", ...counts })}>\n${cases.join("")}  </testsuite>\n`;
+}
+
 function verdictCounts({ verdict }: RunResult): ReturnType<typeof countsOf> {
   return verdict === "fail" ? { failures: 1, errors: 0 } : { failures: 0, errors: 1 };
 }
@@ -108,10 +135,24 @@ function countsOf(trials: readonly TrialResult[]): { readonly failures: number; 
   return { failures: fail, errors: error + timeout };
 }
 
-function suiteStart(
+/** How often each task of a suite passed, with its interval, by agent and variant; then all tasks of the run. */
+function rateProperties(
   trials: readonly TrialResult[],
-  { startedAt, environment, id, verdict, coverage = {}, gradedFrom }: RunResult,
-): string {
+  result: RunResult,
+  variety: Variety,
+): readonly (readonly [string, string])[] {
+  const rows = ratesByTask(trials, variety);
+  if (rows === undefined) return [];
+  return [...rows, ...totalRows(result, variety)].map(
+    ({ title, name, count, cells: [rate, , , , flaky] }) => [
+      ["mcpvals.rate", title, name].filter((part) => part !== "").join(" · "),
+      [count, rate, flaky].filter((part) => part !== "").join(", "),
+    ],
+  );
+}
+
+function suiteStart(trials: readonly TrialResult[], result: RunResult, variety: Variety): string {
+  const { startedAt, environment, id, verdict, coverage = {}, gradedFrom } = result;
   const attributes = {
     name: trials.slice(0, 1).map(groupName).join(""),
     tests: trials.length,
@@ -130,7 +171,7 @@ function suiteStart(
     "mcpvals.byToolResult": summarize(trials).byToolResult,
     "mcpvals.coverage": describeCoverage(coverage) || undefined,
   });
-  const lines = Object.entries(properties).map(
+  const lines = [...Object.entries(properties), ...rateProperties(trials, result, variety)].map(
     ([name, value]) => `      <property${xmlAttributes({ name, value })}/>\n`,
   );
   return `  <testsuite${xmlAttributes(attributes)}>\n    <properties>\n${lines.join("")}    </properties>\n`;

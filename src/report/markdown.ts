@@ -97,6 +97,7 @@ export function markdownText(
     ...(byResult === "" ? [] : [[plain(`${byResult}.`)]]),
     gateTable(result.gates ?? []),
     isCheck ? [] : rateTable(result),
+    isCheck ? [] : statementLines(result),
     result.comparison === undefined ? [] : [comparisonMarkdown(result.comparison)],
     ...[...checkedServers(tasks.values())].map(([server, about]) => [
       `**${plain(server)}**: ${plain(serverText(about))}`,
@@ -178,28 +179,40 @@ function toolUseSections(result: RunResult): (readonly string[])[] {
 
 const maxShownRows = 100;
 
-/** Rates by task, those first of which not all attempts passed, and how variants or agents compare. */
+/** Rates by task, those first of which not all attempts passed. */
 function rateTable(result: RunResult): readonly string[] {
   const variety = varietyOf(result.trials);
   const rows = ratesByTask(result.trials, variety) ?? [];
   if (rows.length === 0) return [];
   const sorted = rows.toSorted((a, b) => Number(b.isMixed) - Number(a.isMixed));
   const rest = rows.length - maxShownRows;
-  const statements =
-    result.decisions?.map((decision) => ({ verdict: decision.verdict, text: decisionText(decision) })) ??
-    comparisonsOf(comparedTrials(result.trials)).flat();
+  // A run that is to decide something ends when it has.
+  const interval = `95 % interval${result.decisions === undefined ? "" : ", as if the number of trials had been fixed"}`;
+  const shown = [...sorted.slice(0, maxShownRows), ...totalRows(result, variety)].map(rateCells);
+  const columns = ["task", "agent, variant", "passed", `rate (${interval})`, "time", "tokens", "cost", ""];
+  // Prices are seldom known.
+  const isKept = (column: number): boolean =>
+    columns[column] !== "cost" || shown.some((cells) => cells[column] !== "");
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.filter((_, column) => isKept(column)).join(" | ")} |`;
   return [
-    "| task | agent, variant | passed | rate (95 % interval) | time | tokens | cost | |",
-    "| --- | --- | --- | --- | --- | --- | --- | --- |",
-    ...[...sorted.slice(0, maxShownRows), ...totalRows(result, variety)].map(rateLine),
+    line(columns),
+    line(columns.map(() => "---")),
+    ...shown.map(line),
     ...(rest > 0 ? ["", `and ${othersOf(rest, variety)}`] : []),
-    ...(statements.length === 0 ? [] : [""]),
-    ...statements.map(({ verdict, text }) => `- **${verdict}**: ${escapeMarkdown(visibleText(text))}`),
   ];
 }
 
-function rateLine({ title, name, count, cells: [rate, time, tokens, cost, flaky] }: RateRow): string {
-  return `| ${[title, name, count, rate, time, tokens, cost, flaky].map(plain).join(" | ")} |`;
+/** What the run decided; without decisions, how its variants or agents compare. */
+function statementLines({ decisions, trials }: RunResult): readonly string[] {
+  const statements =
+    decisions?.map((decision) => ({ verdict: decision.verdict, text: decisionText(decision) })) ??
+    comparisonsOf(comparedTrials(trials)).flat();
+  return statements.map(({ verdict, text }) => `- **${verdict}**: ${escapeMarkdown(visibleText(text))}`);
+}
+
+function rateCells({ title, name, count, cells }: RateRow): readonly string[] {
+  return [title, name, count, ...cells].map(plain);
 }
 
 /** A section for each task, agent and variant, with its rate and its first trial that failed. */

@@ -98,7 +98,7 @@ describe("a run with several attempts", () => {
   it("has a table of rates first in Markdown, and one section for each task, agent and variant", async () => {
     const text = await written("markdown", variedRun());
     const table = [
-      "| task | agent, variant | passed | rate (95 % interval) | time | tokens | |",
+      "| task | agent, variant | passed | rate (95 % interval) | time | tokens |  |",
       "| --- | --- | --- | --- | --- | --- | --- |",
       "| finds the cheapest | claude | 1/3 | 33 % (6 to 79) | 8.2 s | 12,340 tokens | flaky |",
       "| finds the cheapest | scripted | 0/3 | 0 % (0 to 56) | 12 ms |  |  |",

@@ -3,7 +3,9 @@ import { join } from "node:path";
 import * as fc from "fast-check";
 import { expect, it } from "vitest";
 import { validateXML } from "xmllint-wasm";
+import { decisionText } from "../../src/report/decisions.ts";
 import { junitReporter, xmlAttributes, xmlText } from "../../src/report/junit.ts";
+import { ratesOf } from "../../src/report/rates.ts";
 import { emptyRun, variedRun } from "./runs.ts";
 import {
   brokenTrial,
@@ -24,6 +26,7 @@ import {
 import { captureOutput } from "./screen.ts";
 import { portableTask } from "./step-runs.ts";
 import type { Verdict } from "../../src/model/grade.ts";
+import type { Decision } from "../../src/model/result.ts";
 
 const schema = readFileSync(join(import.meta.dirname, "../fixtures/junit.xsd"), "utf8");
 
@@ -117,6 +120,52 @@ it("names agents and attempts where there are several; a run of nothing is valid
     "books a flight · scripted · attempt 1",
   ]);
   expect(await problemsOf(await written(emptyRun()))).toEqual([]);
+});
+
+it("has the rate of each task with its interval, by agent, and of all tasks, as properties", async () => {
+  const run = variedRun();
+  const { result, evidence } = run.end;
+  const rated = { ...result, ...ratesOf(result.trials) };
+  const xml = await written({ ...run, end: { evidence, result: rated } });
+  expect(await problemsOf(xml)).toEqual([]);
+  const rates = [...xml.matchAll(/<property name="mcpvals\.rate · ([^"]*)" value="([^"]*)"/gu)];
+  expect(rates.map(([, name, value]) => `${name}: ${value}`)).toEqual([
+    "books a flight · claude: 3/3, 100 % (44 to 100)",
+    "books a flight · scripted: 3/3, 100 % (44 to 100)",
+    "finds the cheapest · claude: 1/3, 33 % (6 to 79), flaky",
+    "finds the cheapest · scripted: 0/3, 0 % (0 to 56)",
+    "日本語のタスク 🎉 · claude: 2/2, 1 not judged, 100 % (34 to 100)",
+    "日本語のタスク 🎉 · scripted: 3/3, 100 % (44 to 100)",
+    expect.stringMatching(/^all tasks · claude: 6\/8, 1 not judged, \d+ % \(\d+ to \d+\)$/),
+    expect.stringMatching(/^all tasks · scripted: 6\/9, \d+ % \(\d+ to \d+\)$/),
+  ]);
+});
+
+const counts = { low: -0.2, high: 0.3, rounds: 4, maxRounds: 4 };
+
+it("has a case for each decision, an error where it is undecided", async () => {
+  const run = variedRun();
+  const { result, evidence } = run.end;
+  const decisions: readonly Decision[] = [
+    { kind: "comparison", by: "agent", first: "claude", second: "scripted", verdict: "undecided", ...counts },
+    { kind: "threshold", threshold: "passRate", value: 0.5, verdict: "missed", ...counts, low: 0.1 },
+  ];
+  const xml = await written({ ...run, end: { evidence, result: { ...result, decisions } } });
+  expect(await problemsOf(xml)).toEqual([]);
+  const suite = xml.slice(xml.indexOf('  <testsuite name="decisions"'));
+  expect(suite).toBe(`  <testsuite name="decisions" tests="2" failures="0" errors="1">
+    <testcase name="scripted or claude" classname="mcpvals.decisions">
+      <error type="decision" message="${decisionText(decisions[0]!)}"/>
+    </testcase>
+    <testcase name="passRate" classname="mcpvals.decisions">
+      <system-out>${decisionText(decisions[1]!)}</system-out>
+    </testcase>
+  </testsuite>
+</testsuites>
+`);
+  const [, tests, failures, errors] =
+    /tests="(\d+)" failures="(\d+)" errors="(\d+)"/u.exec(xml.slice(xml.indexOf("<testsuites"))) ?? [];
+  expect([tests, failures, errors]).toEqual(["20", "5", "2"]);
 });
 
 it("writes a document that is valid and complete whatever the texts, times and verdicts", async () => {

@@ -129,7 +129,25 @@ describe("run --until decided", () => {
 
   it("is incomplete when it is undecided", async () => {
     using folder = folderOf({ [config]: { ...moods, servers: { s: tool("good") } } });
-    const run = await runHere(["run", "--until", "decided", "--max-trials", "3", "-q"], { cwd: folder.path });
+    const reporters = [
+      "-r",
+      "console",
+      "-r",
+      "github=annotations",
+      "-r",
+      "markdown=report.md",
+      "-r",
+      "junit=out.xml",
+    ];
+    const run = await runHere(["run", "--until", "decided", "--max-trials", "3", "-q", ...reporters], {
+      cwd: folder.path,
+    });
+    const reported = (name: string): string => readFileSync(join(folder.path, name), "utf8");
+    const said = "After 3 rounds, the most that were allowed, it is undecided whether new is better";
+    expect(reported("annotations")).toContain(`::error title=decision::${said}`);
+    expect(reported("report.md")).toContain(`- **undecided**: ${said}`);
+    expect(reported("report.md")).toContain("interval, as if the number of trials had been fixed");
+    expect(reported("out.xml")).toContain(`<error type="decision" message="${said}`);
     expect(run.code).toBe(3);
     expect(run.stdout).toMatch(
       /After 3 rounds, the most that were allowed, it is undecided whether new is better/,
