@@ -15,6 +15,13 @@ const baselineTaskSchema = z
     scored: z.int().min(1).max(maxTrials).describe("Trials with the verdict pass or fail."),
     durationMs: milliseconds.describe("Mean of these trials, to three digits.").exactOptional(),
     tokens: z.number().min(0).describe("Mean of those that used a model, to three digits.").exactOptional(),
+    cost: z
+      .strictObject({
+        amount: z.number().min(0).describe("Mean of those that used a model, to three digits."),
+        currency: z.string().describe("Its currency."),
+      })
+      .describe("Absent where that of a trial is not known.")
+      .exactOptional(),
     fingerprint: z
       .string()
       .describe("Hash of what the task is and how it is graded: a task with another one is not compared.")

@@ -97,6 +97,18 @@ const taskSchema = z
   })
   .meta({ id: "ComparedTask", description: "A task on both sides." });
 
+const toolSchema = z
+  .strictObject({
+    tool: z.string().describe("Name of the tool."),
+    difference: z.number().describe("Second minus first mean pass rate of its tests."),
+    p: probability.describe("Probability of such a difference by chance, of this tool alone."),
+    adjustedP: probability.describe(
+      "The same where one looks through all tools (Benjamini and Hochberg). The verdict goes by it.",
+    ),
+    verdict: z.enum(["better", "worse", "undecided"]).describe("What is said of the second side."),
+  })
+  .meta({ id: "ComparedTool", description: "The tests of a tool on both sides." });
+
 const comparedSchema = z
   .strictObject({
     name: z.string().describe("The second side."),
@@ -115,6 +127,10 @@ const comparedSchema = z
       .exactOptional(),
     theseTasks: differenceSchema.exactOptional(),
     tasksLikeThese: differenceSchema.exactOptional(),
+    tools: z
+      .array(toolSchema)
+      .describe("By tool, the tests of tools that both sides measured. Absent for fewer than two tools.")
+      .exactOptional(),
     durations: ratioSchema.exactOptional(),
     tokens: ratioSchema.exactOptional(),
     costs: ratioSchema.exactOptional(),

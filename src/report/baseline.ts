@@ -3,7 +3,7 @@ import { version } from "../base/version.ts";
 import type { Baseline, BaselineTask } from "../model/baseline.ts";
 import type { ComparisonDocument } from "../model/comparison.ts";
 import type { Plan } from "../model/plan.ts";
-import type { RunResult, TrialResult } from "../model/result.ts";
+import type { RunResult, TaskRate, TrialResult } from "../model/result.ts";
 import { comparedTrials, compareSides, refuseIncomparable } from "./comparison.ts";
 import type { ComparedTrial } from "./documents/compare-runs.ts";
 import type { NamedSide } from "./documents/compare-sides.ts";
@@ -36,7 +36,7 @@ export function baselineOf(result: RunResult): Baseline {
   const { name, trials, fingerprints = {} } = result;
   const tasks = taskRates(trials)
     .filter(({ scored }) => scored > 0)
-    .map(({ task, suite, variant, agent, passed, scored, durationMs, tokens }): BaselineTask =>
+    .map(({ task, suite, variant, agent, passed, scored, durationMs, tokens, cost }): BaselineTask =>
       withoutUndefined({
         task,
         suite,
@@ -46,6 +46,7 @@ export function baselineOf(result: RunResult): Baseline {
         scored,
         durationMs: shortened(durationMs),
         tokens: shortened(tokens),
+        cost: shortenedCost(cost),
         fingerprint: fingerprints[task],
       }),
     )
@@ -56,6 +57,11 @@ export function baselineOf(result: RunResult): Baseline {
 /** To three digits: more change with every run and say nothing. */
 function shortened(value: number | undefined): number | undefined {
   return value === undefined ? undefined : Number(value.toPrecision(3));
+}
+
+function shortenedCost(cost: TaskRate["cost"]): BaselineTask["cost"] | undefined {
+  if (cost === undefined || cost.isPartial === true) return undefined;
+  return { amount: Number(cost.amount.toPrecision(3)), currency: cost.currency };
 }
 
 function sortKeyOf({ task, suite = "", variant = "", agent = "" }: BaselineTask): readonly string[] {
@@ -77,7 +83,7 @@ export function baselineText({ tasks, ...head }: Baseline): string {
 
 /** A baseline as a side of a comparison: each task as the trials that passed and those that failed. */
 export function sideOfBaseline(name: string, { run, tasks }: Baseline): NamedSide {
-  const trials = tasks.flatMap(({ task, suite, variant, agent, passed, scored, durationMs, tokens }) =>
+  const trials = tasks.flatMap(({ task, suite, variant, agent, passed, scored, durationMs, tokens, cost }) =>
     (
       [
         ["pass", passed],
@@ -96,6 +102,7 @@ export function sideOfBaseline(name: string, { run, tasks }: Baseline): NamedSid
               times,
               durationMs,
               inputTokens: tokens,
+              cost,
             }),
           ],
     ),

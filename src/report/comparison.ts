@@ -46,6 +46,7 @@ const textColumn = 14;
 const maxNameWidth = 40;
 
 type TaskDocument = ComparedDocument["tasks"][number];
+type ComparedTool = NonNullable<ComparedDocument["tools"]>[number];
 
 /** A comparison for people, wrapped to a width. */
 export function comparisonText(document: ComparisonDocument, columns: number): string {
@@ -63,6 +64,7 @@ export function comparisonText(document: ComparisonDocument, columns: number): s
           ),
         ),
     rateLines(document.first, compared).flatMap((line) => wrapped(line, 2, 4)),
+    toolLines(compared).flatMap((line) => wrapped(line, 2, 4)),
     taskLines(document.first, compared).flatMap((line) => wrapped(line, 2, 4)),
   ]);
   return blocks
@@ -82,6 +84,20 @@ function rateLines(first: string, compared: ComparedDocument): readonly string[]
   const line = (name: string | undefined, { theseTasks: these, tasksLikeThese: others }: Rates): string =>
     `${padToWidth(name ?? "", width)}  ${rateText(these)} on these tasks${others === undefined || !isKnown ? "" : `, ${rangeText(others)} for tasks like these`}`;
   return ["Pass rates, with 95 % intervals:", line(names[0], rates.first), line(names[1], rates.second)];
+}
+
+const toolsTitle =
+  "Tools of which the pass rate of their tests differs, by probabilities for looking through all tools:";
+
+/** The tools that differ by more than chance. */
+function toolLines({ tools = [] }: ComparedDocument): readonly string[] {
+  const shown = tools.filter(({ verdict }) => verdict !== "undecided");
+  return shown.length === 0 ? [] : [toolsTitle, ...shown.map(toolText)];
+}
+
+function toolText({ tool, verdict, difference, adjustedP }: ComparedTool): string {
+  const points = Math.round(Math.abs(difference) * 1000) / 10;
+  return `${tool}  ${verdict} by ${points} points (p ${adjustedP < 0.001 ? "under 0.001" : adjustedP.toFixed(3)})`;
 }
 
 /** The tasks that are of interest: those that changed, and those that are not compared. */
@@ -134,6 +150,7 @@ export function comparisonMarkdown(document: ComparisonDocument): string {
       : compared.statements.map(
           ({ verdict, text, changes = "" }) => `- **${verdict}**: ${cell(`${text} ${changes}`.trimEnd())}`,
         ),
+    toolLines(compared).map((line, index) => (index === 0 ? line : `- ${cell(line)}`)),
     rateTable(first, compared)
       .map((cells) => `| ${cells.map(cell).join(" | ")} |`)
       .toSpliced(1, 0, "| --- | --- | --- |"),
@@ -177,10 +194,11 @@ export function comparedTrials(trials: readonly TrialResult[]): readonly Compare
 }
 
 function comparedTrial(result: TrialResult): ComparedTrial {
-  const { task, suite, agent, variant, verdict, durationMs, usage } = result;
+  const { task, suite, tool, agent, variant, verdict, durationMs, usage } = result;
   return withoutUndefined({
     task,
     suite,
+    tool,
     agent,
     variant,
     verdict,

@@ -140,6 +140,44 @@ describe("mcpvals compare", () => {
     expect(cut.stdout).toContain("cut.json was interrupted: 3 trials of cut.json have no verdict.");
   });
 
+  it("lists the tools whose tests pass more or less often, also compared with a baseline", async () => {
+    const tools = (broken: string): string => `servers:
+  shop:
+    transport: mock
+    mock: { tools: { ${["find", "buy", "look"].map((name) => `${name}: { responses: [{ return: "${name === broken ? "no" : "yes"}" }] }`).join(", ")} } }
+trials: 8
+toolHealthSuites:
+  - name: s
+    server: shop
+    tests: [${["find", "buy", "look"].map((name) => `{ name: ${name}, expectedResult: "yes" }`).join(", ")}]
+`;
+    using folder = folderOf({ "a.yaml": tools("find") });
+    const cwd = folder.path;
+    await runHere(["run", "a.yaml", "--baseline", "b.json", "--update-baseline"], { cwd });
+    writeFileSync(join(cwd, "a.yaml"), tools("buy"));
+    await runHere(["run", "a.yaml"], { cwd });
+    const { stdout } = await runHere(["compare", "b.json", "latest", "--format", "json"], { cwd });
+    const document = JSON.parse(stdout) as object;
+    expect(comparisonSchema.safeParse(document).error).toBeUndefined();
+    expect(document).toMatchObject({
+      compared: [
+        {
+          verdict: "undecided",
+          tools: [
+            { tool: "buy", difference: -1, verdict: "worse" },
+            { tool: "find", difference: 1, verdict: "better" },
+            { tool: "look", difference: 0, p: 1, adjustedP: 1, verdict: "undecided" },
+          ],
+        },
+      ],
+    });
+    const text = (await runHere(["compare", "b.json", "latest"], { cwd })).stdout;
+    expect(text).toContain(
+      "  buy  worse by 100 points (p under 0.001)\n  find  better by 100 points (p under 0.001)\n",
+    );
+    expect(text).not.toContain("  look  ");
+  });
+
   it("says the same in Markdown, safe to be part of a page", async () => {
     using folder = folderOf({ "a.yaml": config("a", "Done.").replaceAll("milk", "'mi|lk <b>`x`'") });
     const cwd = folder.path;

@@ -1,4 +1,5 @@
 import {
+  benjaminiHochberg,
   compareRatios,
   compareTasksLikeThese,
   compareTheseTasks,
@@ -33,6 +34,8 @@ import type { Question, Statement } from "../../model/comparison.ts";
 export interface ComparedTrial {
   readonly task: string;
   readonly suite?: string;
+  /** The tool of a tool test. */
+  readonly tool?: string;
   readonly agent?: string | null;
   readonly variant?: string;
   /** Absent until it has ended. */
@@ -97,10 +100,24 @@ export interface RunComparison<T extends ComparedTrial = ComparedTrial> {
   readonly theseTasks?: OpenDifference;
   /** Whether it would be on tasks like these. */
   readonly tasksLikeThese?: OpenDifference<PairedComparison>;
+  /** How each tool compares that tool tests call on both sides; absent for fewer than two. */
+  readonly tools?: readonly ComparedTool[];
   /** How many times as long trials take, as many tokens they use, and as much they cost; absent if no task has both values. */
   readonly durations?: PairedRatio;
   readonly tokens?: PairedRatio;
   readonly costs?: PairedRatio;
+}
+
+/** The tests of one tool on two sides, on these tasks. */
+export interface ComparedTool {
+  readonly tool: string;
+  /** Second minus first. */
+  readonly difference: number;
+  /** The probability of a difference as far from 0 by chance; the larger one of all outcomes that trials without a verdict could have had. */
+  readonly p: number;
+  /** The same where one looks through all tools (Benjamini and Hochberg 1995). */
+  readonly adjustedP: number;
+  readonly verdict: Extract<Verdict, "better" | "worse" | "undecided">;
 }
 
 /** A mean pass rate, with its interval for both questions as far as it can be told. */
@@ -167,7 +184,15 @@ export function compareRuns<T extends ComparedTrial>(
   const pairs = tasks.flatMap((each) =>
     each.before === undefined || each.after === undefined || each.changed === true
       ? []
-      : [{ task: idOf(each), first: each.before, second: each.after }],
+      : [
+          {
+            task: idOf(each),
+            // A baseline does not have it.
+            tool: (each.after.trials[0] ?? each.before.trials[0])?.tool,
+            first: each.before,
+            second: each.after,
+          },
+        ],
   );
   const measured = pairs.filter(({ first, second }) => first.scored > 0 && second.scored > 0);
   const unscoredIn = (side: "first" | "second"): number =>
@@ -199,6 +224,27 @@ export function compareRuns<T extends ComparedTrial>(
     durations: sizes("durationMs"),
     tokens: sizes("tokens"),
     costs,
+    tools: comparedTools(pairs),
+  });
+}
+
+/** Each tool with its tests. Many are looked through, so that some would differ by chance. */
+function comparedTools(
+  pairs: readonly (TaskPair<UnscoredCount> & { readonly tool: string | undefined })[],
+): readonly ComparedTool[] | undefined {
+  const byTool = Map.groupBy(pairs, ({ tool }) => tool);
+  const found = [...byTool].flatMap(([tool, tests]) => {
+    const open = tool === undefined ? undefined : withUnscored(tests, compareTheseTasks);
+    return tool === undefined || open === undefined
+      ? []
+      : [{ tool, difference: open.difference.value, p: decidingP(open) }];
+  });
+  if (found.length < 2) return undefined;
+  const adjusted = benjaminiHochberg(found.map(({ p }) => p));
+  return found.map((each, index): ComparedTool => {
+    const adjustedP = adjusted[index] ?? 1;
+    const isChance = adjustedP >= significance || each.difference === 0;
+    return { ...each, adjustedP, verdict: isChance ? "undecided" : each.difference > 0 ? "better" : "worse" };
   });
 }
 

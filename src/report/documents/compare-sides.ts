@@ -186,6 +186,7 @@ function comparedDocument(
     rates: rates && { first: rates.before, second: rates.after },
     theseTasks: theseTasks && differenceDocument(theseTasks),
     tasksLikeThese: tasksLikeThese && differenceDocument(tasksLikeThese),
+    tools: comparison.tools,
     durations,
     tokens,
     costs,
