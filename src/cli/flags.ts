@@ -208,7 +208,7 @@ function threshold(value: string, previous: Thresholds | undefined): Thresholds 
 export function addThresholdFlag(command: Command): Command {
   return command.option(
     "--threshold <name=value>",
-    "fail when it is lower, from 0 to 1: score, passRate, lowerBound (lower end of the 95 % interval of the pass rate; undecided, exit code 3, while the interval contains the value), answerRate, toolCoverage or the name of a grader; when it is higher: a measurement, such as invalidCallRate; repeatable",
+    "fail when it is lower, from 0 to 1: score, passRate, lowerBound (lower end of the 95 % interval of the pass rate; undecided, exit code 3, while the interval contains the value), answerRate, toolCoverage or the name of a grader; when it is higher: a measurement, such as invalidCallRate, maxCost (mean cost of an agent in a trial) or maxP95Latency (of calls of tools, in milliseconds); repeatable",
     threshold,
   );
 }

@@ -1,7 +1,7 @@
 import { suggestion } from "../base/did-you-mean.ts";
 import type { Task } from "../model/task.ts";
 import { builtInNames } from "./kinds.ts";
-import { lowerBound, metricOf, metrics, runMeasures } from "./measurements/metrics.ts";
+import { lowerBound, metricOf, metrics, runLimits, runMeasures } from "./measurements/metrics.ts";
 
 /** The names of the graders of a task, including those that files declare. */
 function graderNames(task: Task): readonly string[] {
@@ -25,7 +25,7 @@ export function thresholdProblem(
 ): ThresholdProblem | undefined {
   const graders = scoreNames(tasks);
   const measured = tasks.some(({ turns }) => turns.length > 0) ? Object.keys(metrics) : [];
-  const known = [...new Set([...graders, ...measured])];
+  const known = [...new Set([...graders, ...measured, ...runLimits])];
   if (!known.includes(name))
     return {
       kind: "unknown",
@@ -48,6 +48,7 @@ export function thresholdProblem(
 
 /** Whether a run could miss this threshold: no share and no score is below 0, and no share above 1. */
 export function canBeMissed(name: string, threshold: number, tasks: readonly Task[]): boolean {
+  if (runLimits.includes(name)) return true;
   const metric = scoreNames(tasks).includes(name) ? undefined : metricOf(name);
   if (metric === undefined || metric.isGood === true) return threshold > 0;
   return metric.isShare !== true || threshold < 1;

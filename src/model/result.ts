@@ -189,7 +189,7 @@ const taskRateSchema = z
     durationMs: milliseconds.describe("Mean of the trials with a verdict.").exactOptional(),
     tokens: z.number().min(0).describe("Mean of those that used a model: input and output.").exactOptional(),
     cost: costSchema
-      .describe("Mean of those that used a model, the judge's included. Absent if that of one is unknown.")
+      .describe("Mean cost of the agent, of those that used a model. Absent if that of one is unknown.")
       .exactOptional(),
   })
   .meta({ id: "TaskRate", description: "How often one task passed with one agent and variant." });
@@ -378,7 +378,7 @@ const gateSchema = z
     name: z
       .string()
       .describe(
-        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed, as the mean of the tasks; `lowerBound`, the lower end of the 95 % interval of the pass rate on these tasks, which every variant has to reach; `answerRate`, the share that passed without `byToolResult`; `toolCoverage`, `parameterCoverage`, `resourceCoverage` or `promptCoverage`, the share of what servers list that trials used; else the mean score of the grader of this name, or the mean of the measurement.",
+        "What is measured: `score`, the mean score of the trials; `passRate`, the share that passed, as the mean of the tasks; `lowerBound`, the lower end of the 95 % interval of the pass rate on these tasks, which every variant has to reach; `answerRate`, the share that passed without `byToolResult`; `toolCoverage`, `parameterCoverage`, `resourceCoverage` or `promptCoverage`, the share of what servers list that trials used; `maxCost`, the mean cost of an agent in a trial; `maxP95Latency`, the 95th percentile of the latency of calls, in milliseconds; else the mean score of the grader of this name, or the mean of the measurement.",
       ),
     verdict: z
       .enum(["pass", "fail", "incomplete"])
@@ -399,6 +399,18 @@ const gateSchema = z
     trials: count.describe("Number of trials that were measured."),
   })
   .meta({ id: "Gate", description: "A measured value with its threshold." });
+
+const latencySchema = z
+  .strictObject({
+    calls: count.describe("Calls of servers' tools, by agents and tool tests."),
+    unanswered: count.describe("Those that were not answered: they took longer than all others."),
+    p95Ms: milliseconds
+      .describe(
+        "95th percentile of the latency, in milliseconds. Absent if it is that of a call without an answer, or there are no calls.",
+      )
+      .exactOptional(),
+  })
+  .meta({ id: "Latency", description: "How long calls of tools take." });
 
 const decisionFields = {
   low: z.number().describe("Lower end of the interval, as a share."),
@@ -455,6 +467,7 @@ export const resultSchema = z
       .array(decisionSchema)
       .describe("What the run was to decide. Absent without `--until decided`.")
       .exactOptional(),
+    latency: latencySchema.describe("Absent without the threshold `maxP95Latency`.").exactOptional(),
     budget: z
       .strictObject({
         ...budgetModel.shape,

@@ -18,7 +18,7 @@ import {
   refusalOf,
 } from "./documents/compare-sides.ts";
 import { escapeMarkdown } from "./text.ts";
-import { costOf, wasLeftOut } from "./rates.ts";
+import { agentUse, costOf, wasLeftOut } from "./rates.ts";
 
 /**
  * Compares sides with the first, and says what `--fail-on` makes of it. Throws `usage/invalid-option` for the same trials on two sides, and for sides with several
@@ -206,6 +206,6 @@ function comparedTrial(result: TrialResult): ComparedTrial {
     durationMs,
     inputTokens: usage?.inputTokens,
     outputTokens: usage?.outputTokens,
-    cost: costOf([result]),
+    cost: costOf([agentUse(result)]),
   });
 }

@@ -11,6 +11,7 @@ import type { AgentSummary } from "../model/agent.ts";
 import { withoutModel } from "../model/without-model.ts";
 import { sumOf, theseTasks } from "../statistics/rates.ts";
 import { eventsOf } from "../model/event.ts";
+import { quantile } from "../trace/agent-acts.ts";
 import { type Exchange, hasFailed, type Outcome, outcomeOf, type Trajectory } from "../trace/trajectory.ts";
 import type {
   Coverage,
@@ -21,6 +22,29 @@ import type {
   RunResult,
   TrialResult,
 } from "../model/result.ts";
+
+/** Collects how long calls of servers' tools take, by agents and tool tests; those of other steps and of checks are not what is tested. */
+export class LatencyCounter {
+  readonly #times: number[] = [];
+  #unanswered = 0;
+
+  add({ task: { form }, calls }: Pick<Trajectory, "task" | "calls">): void {
+    if (form === "check") return;
+    for (const { server, turn, latencyMs } of calls) {
+      if (server === null || (turn === undefined && form !== "tool-test")) continue;
+      if (latencyMs === undefined) this.#unanswered += 1;
+      else this.#times.push(latencyMs);
+    }
+  }
+
+  result(): NonNullable<RunResult["latency"]> {
+    const unanswered = this.#unanswered;
+    const sorted = [...this.#times.toSorted((a, b) => a - b), ...Array<number>(unanswered).fill(Infinity)];
+    const p95Ms = quantile(sorted, 0.95);
+    const known = p95Ms !== undefined && Number.isFinite(p95Ms) ? { p95Ms } : {};
+    return { calls: sorted.length, unanswered, ...known };
+  }
+}
 
 /** In the order of reports. */
 const coverageKinds = [

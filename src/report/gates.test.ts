@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { type Gate, gatesOf, runVerdict } from "./trial-result.ts";
-import type { RunEnvironment, TrialResult } from "../model/result.ts";
+import type { RunEnvironment, RunResult, TrialResult } from "../model/result.ts";
 import type { Grade, Verdict } from "../model/grade.ts";
 
 function trial(
@@ -118,6 +118,46 @@ it.each<readonly [string, readonly TrialResult[], string, number, Told]>([
   ["nothing measured", [trial("skip")], "text", 0, ["incomplete", null, 0]],
 ])("%s", (_, trials, name, threshold, told) => {
   const [gate] = gatesOf(trials, { [name]: threshold });
+  expect([gate?.verdict, gate?.value, gate?.trials]).toEqual(told);
+});
+
+/** A trial of an agent of which this is what it cost: -1 is not known, undefined: it used no model. */
+function paid(amount: number | undefined, verdict: Verdict = "pass"): TrialResult {
+  const cost = { amount: amount ?? 0, currency: "USD" };
+  if (amount === undefined) return trial(verdict, 1);
+  const usage = { inputTokens: 1, outputTokens: 1, ...(amount < 0 ? {} : { cost }) };
+  return { ...trial(verdict, 1), usage };
+}
+
+it.each<readonly [string, readonly TrialResult[], number, Told]>([
+  ["enough", [paid(0.01), paid(0.03)], 0.02, ["pass", 0.02, 2]],
+  ["too much", [paid(0.01), paid(0.03)], 0.019, ["fail", 0.02, 2]],
+  ["of those that used a model", [paid(0.02), paid(undefined)], 0.02, ["pass", 0.02, 1]],
+  ["of failed trials too", [paid(0.01), paid(0.05, "fail")], 0.02, ["fail", 0.03, 2]],
+  ["of a model that costs nothing", [paid(0)], 0, ["pass", 0, 1]],
+  ["one unknown", [paid(0.01), paid(-1)], 0.02, ["incomplete", 0.01, 1]],
+  ["one unknown, and the rest is too much", [paid(0.05), paid(-1)], 0.02, ["fail", 0.025, 1]],
+  ["unknown", [paid(-1)], 99, ["incomplete", null, 0]],
+  ["a trial that was cut", [paid(0.01), paid(undefined, "timeout")], 0.02, ["incomplete", 0.01, 1]],
+  ["no model", [paid(undefined)], 0.02, ["incomplete", null, 0]],
+])("maxCost: %s", (_, trials, threshold, told) => {
+  const [gate] = gatesOf(trials, { maxCost: threshold });
+  expect([gate?.verdict, gate?.value, gate?.trials]).toEqual(told);
+});
+
+it("maxCost does not count what judges cost", () => {
+  const judgeUsage = { inputTokens: 1, outputTokens: 1, cost: { amount: 9, currency: "USD" } };
+  expect(gatesOf([{ ...paid(0.01), judgeUsage }], { maxCost: 0.02 })).toMatchObject([{ verdict: "pass" }]);
+});
+
+it.each<readonly [string, readonly TrialResult[], RunResult["latency"], number, Told]>([
+  ["fast enough", [trial("pass")], { calls: 9, unanswered: 0, p95Ms: 100 }, 100, ["pass", 100, 1]],
+  ["too slow", [trial("pass")], { calls: 9, unanswered: 0, p95Ms: 100.5 }, 100, ["fail", 100.5, 1]],
+  ["no answers", [trial("pass")], { calls: 9, unanswered: 3 }, 100, ["incomplete", null, 1]],
+  ["no calls", [trial("pass")], { calls: 0, unanswered: 0 }, 100, ["incomplete", null, 1]],
+  ["a trial that was cut", broken, { calls: 9, unanswered: 0, p95Ms: 5 }, 100, ["incomplete", 5, 4]],
+])("maxP95Latency: %s", (_, trials, latency, threshold, told) => {
+  const [gate] = gatesOf(trials, { maxP95Latency: threshold }, latency && { latency });
   expect([gate?.verdict, gate?.value, gate?.trials]).toEqual(told);
 });
 

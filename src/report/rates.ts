@@ -92,6 +92,11 @@ export function costOf(trials: readonly Spent[]): Cost | undefined {
 
 const unknown: Cost = { amount: 0, currency: "USD", isPartial: true };
 
+/** What the agent alone used, as its tokens are counted: what a judge costs says nothing of agents and servers. */
+export function agentUse({ usage, ran }: Spent): Spent {
+  return withoutUndefined({ usage, ran });
+}
+
 /** The amount that is known to be all; undefined when a part is unknown. No use of a model costs nothing. */
 export function wholeCost(cost: Cost | undefined): number | undefined {
   return cost === undefined ? 0 : cost.isPartial === true ? undefined : cost.amount;
@@ -99,7 +104,7 @@ export function wholeCost(cost: Cost | undefined): number | undefined {
 
 /** Of those that used a model; undefined if that of one is unknown. */
 function meanCost(trials: readonly TrialResult[]): Cost | undefined {
-  const used = trials.filter((trial) => costOf([trial]) !== undefined);
+  const used = trials.map(agentUse).filter((use) => costOf([use]) !== undefined);
   const sum = costOf(used);
   return sum === undefined || sum.isPartial === true
     ? undefined

@@ -1,5 +1,5 @@
 import picocolors from "picocolors";
-import { lowerBound, roundMeasured } from "../graders/measurements/metrics.ts";
+import { lowerBound, maxCost, roundMeasured } from "../graders/measurements/metrics.ts";
 import type { AgentSummary } from "../model/agent.ts";
 import type { Trial } from "../model/plan.ts";
 import { withoutModel } from "../model/without-model.ts";
@@ -534,8 +534,9 @@ export function trialReason(trial: TrialResult): string {
 }
 
 /** A measured value with two or three digits. */
-export function formatMeasure({ value, threshold, atMost }: Gate): string {
+export function formatMeasure({ name, value, threshold, atMost }: Gate): string {
   if (value === null) return "-";
+  if (name === maxCost) return String(Number(value.toFixed(6)));
   return roundMeasured({ value, threshold, atMost }).toFixed(3).replace(/0$/, "");
 }
 

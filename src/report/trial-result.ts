@@ -1,6 +1,15 @@
 import { alikeFindings } from "../model/alike-findings.ts";
 import { decisionsOf } from "./decisions.ts";
-import { checkedNothing, ratesOf, taskOf, taskRates, wasNotRun } from "./rates.ts";
+import {
+  agentUse,
+  checkedNothing,
+  costOf,
+  ratesOf,
+  taskOf,
+  taskRates,
+  wasNotRun,
+  wholeCost,
+} from "./rates.ts";
 import { countTasksAlike, filled, meanRate, sumOf, theseTasks, trialsToDecide } from "../statistics/rates.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
@@ -12,6 +21,8 @@ import {
   answerRate,
   coveredKind,
   lowerBound,
+  maxCost,
+  maxP95Latency,
   type Metric,
   metricOf,
   runMeasures,
@@ -24,6 +35,7 @@ import { addUsage, type Trajectory } from "../trace/trajectory.ts";
 import { untoldStates, warningsOf } from "../trace/warnings.ts";
 import {
   CoverageCounter,
+  LatencyCounter,
   coverageGaps,
   coverageTotals,
   MeasurementCounter,
@@ -236,7 +248,7 @@ function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean 
 
 /** What decides about a run besides its trials. */
 export interface VerdictRules extends Partial<
-  Pick<RunResult, "coverage" | "environment" | "decisions" | "comparison">
+  Pick<RunResult, "coverage" | "environment" | "decisions" | "latency" | "comparison">
 > {
   readonly interrupted: boolean;
   readonly maxWarnings?: number | undefined;
@@ -320,14 +332,19 @@ export class RunTally {
   readonly #measurements: MeasurementCounter;
   readonly #routing = new RoutingCounter();
 
-  constructor({ agents }: Pick<Plan, "agents">) {
+  /** Only where it is needed, since it keeps a number of each call. */
+  readonly #latency: LatencyCounter | undefined;
+
+  constructor({ agents, thresholds = {} }: Pick<Plan, "agents" | "thresholds">) {
     this.#measurements = new MeasurementCounter(agents);
+    this.#latency = Object.hasOwn(thresholds, maxP95Latency) ? new LatencyCounter() : undefined;
   }
 
   add(trajectory: Trajectory, result: TrialResult): void {
     this.#coverage.add(trajectory);
     this.#measurements.add(trajectory, result);
     this.#routing.add(trajectory, result);
+    this.#latency?.add(trajectory);
   }
 
   /** The result of the run, with all of its trials. */
@@ -371,8 +388,9 @@ export class RunTally {
   }
 
   /** What the trials that were added say together. */
-  totals(): Pick<RunResult, "coverage" | "measurements" | "routing"> {
+  totals(): Pick<RunResult, "coverage" | "measurements" | "routing" | "latency"> {
     return withoutUndefined({
+      latency: this.#latency?.result(),
       coverage: this.#coverage.result(),
       measurements: this.#measurements.result(),
       routing: this.#routing.result(),
@@ -460,7 +478,7 @@ export function countWarnings(trials: readonly Pick<TrialResult, "id" | "grades"
 
 export type Gate = NonNullable<RunResult["gates"]>[number];
 
-type Covering = Partial<Pick<RunResult, "coverage" | "environment" | "decisions">>;
+type Covering = Partial<Pick<RunResult, "coverage" | "environment" | "decisions" | "latency">>;
 
 /** Compares what the trials measured with the thresholds of a run. */
 export function gatesOf(
@@ -472,10 +490,45 @@ export function gatesOf(
     const kind = coveredKind(name);
     if (name === lowerBound) return decidedGate(boundGate(trials, threshold), covering);
     if (name === "passRate" || name === answerRate) return rateGate(trials, name, threshold);
+    if (name === maxCost) return costGate(trials, threshold);
+    if (name === maxP95Latency) return latencyGate(trials, threshold, covering);
     return kind === undefined
       ? gateOf(trials, name, threshold)
       : { name, threshold, ...coverageOf(kind, threshold, trials, covering) };
   });
+}
+
+/** The mean cost of an agent in a trial that used a model. What is unknown of it, and trials that were cut, could have cost any amount. */
+function costGate(trials: readonly TrialResult[], threshold: number): Gate {
+  let [known, sum, measured, open] = [0, 0, 0, 0];
+  for (const trial of trials) {
+    const cost = costOf([agentUse(trial)]);
+    const amount = cost && wholeCost(cost);
+    const isJudged = trial.verdict === "pass" || trial.verdict === "fail";
+    known += cost?.amount ?? 0;
+    if (isJudged && amount !== undefined) {
+      sum += amount;
+      measured += 1;
+    } else if ((isJudged && cost !== undefined) || couldHaveMeasured(trial, "")) open += 1;
+  }
+  const common = { name: maxCost, threshold, atMost: true, trials: measured } as const;
+  const least = measured + open === 0 ? 0 : rounded(known / (measured + open));
+  if (least > threshold) return { ...common, verdict: "fail", value: least };
+  const value = measured === 0 ? null : rounded(sum / measured);
+  return { ...common, verdict: value === null || open > 0 ? "incomplete" : "pass", value };
+}
+
+/** Trials that were cut could have made any number of calls. */
+function latencyGate(
+  trials: readonly TrialResult[],
+  threshold: number,
+  { latency: { p95Ms } = { calls: 0, unanswered: 0 } }: Covering,
+): Gate {
+  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length;
+  const isCut = trials.some((trial) => couldHaveMeasured(trial, ""));
+  const verdict = p95Ms === undefined || isCut ? "incomplete" : p95Ms <= threshold ? "pass" : "fail";
+  const value = p95Ms ?? null;
+  return { name: maxP95Latency, verdict, value, threshold, atMost: true, trials: judged };
 }
 
 /** Trials that did not come to their end could have used more, and servers that no trial used list more. */

@@ -28,6 +28,7 @@ const files = (models: object, config: object = {}): Readonly<Record<string, unk
     ...config,
   },
   "prices.json": { models },
+  "none.json": { models: { other: { input: 1, output: 1 } } },
 });
 
 const ofAgent = { "claude-sonnet*": { input: 3, cachedInput: 0.3, output: 15 } };
@@ -84,8 +85,36 @@ it("what is unknown is not 0", async () => {
   const [trial] = resultIn(folder.path).trials;
   expect([trial?.usage?.cost?.currency, trial?.judgeUsage?.cost]).toEqual(["USD", undefined]);
   expect((await cli("plan", "--judge", judge, "--prices", "prices.json")).stdout).toContain(
-    "Money: unknown.",
+    "Money: at least $0.0068.",
   );
+});
+
+it("maxCost and maxP95Latency are thresholds that fail a run", async () => {
+  await using fake = await provider();
+  using folder = folderOf({
+    ...files(ofAgent, {
+      prices: "prices.json",
+      toolHealthSuites: [{ name: "tools", tests: [{ name: "echo", args: { message: "hi" } }] }],
+      thresholds: { maxCost: 0.01, maxP95Latency: 60_000 },
+    }),
+  });
+  const cli = (...args: readonly string[]) => runHere(args, { cwd: folder.path, env: fake.env });
+  const ran = await cli("run");
+  expect([ran.code, ran.stdout]).toEqual([
+    0,
+    expect.stringMatching(
+      /✓ maxCost +0\.00342 +at most 0\.01 +2 trials\n +✓ maxP95Latency +\d.* at most 60000 /,
+    ),
+  ]);
+  expect(resultIn(folder.path).latency).toMatchObject({ calls: 1, unanswered: 0 });
+  const shown = await cli("show", "--json");
+  expect(JSON.parse(shown.stdout)).toEqual(resultIn(folder.path));
+  const dear = await cli("run", "--threshold", "maxCost=0.003");
+  expect([dear.code, dear.stdout]).toEqual([1, expect.stringContaining("maxCost 0.00342 is above 0.003")]);
+  const slow = await cli("run", "--threshold", "maxP95Latency=0");
+  expect([slow.code, slow.stdout]).toEqual([1, expect.stringMatching(/maxP95Latency [\d.]+ is above 0/)]);
+  const unknown = await cli("run", "--prices", "none.json");
+  expect([unknown.code, unknown.stdout]).toEqual([3, expect.stringContaining("maxCost was not measured")]);
 });
 
 it("wrong prices are refused with their place", async () => {

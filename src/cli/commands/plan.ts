@@ -8,9 +8,9 @@ import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import type { Eval } from "../../model/eval.ts";
 import { createPlan, effectiveServers, lifetimeOf, type Plan, taskOf, type Trial } from "../../model/plan.ts";
 import type { Cost, Usage } from "../../model/grade.ts";
-import type { TaskRate, TrialResult } from "../../model/result.ts";
+import type { TrialResult } from "../../model/result.ts";
 import { addCost } from "../../trace/trajectory.ts";
-import { taskRates } from "../../report/rates.ts";
+import { costOf, taskRates } from "../../report/rates.ts";
 import { replayRun } from "../../report/replay.ts";
 import { costText, countOf, formatDuration, formatInteger, formatScore } from "../../report/text.ts";
 import { prepare } from "../../run/prepare.ts";
@@ -182,9 +182,8 @@ async function expectedOf(plan: Plan, loaded: LoadedConfig, runs: string): Promi
     writeNotes({ notes: [`the last run tells nothing: ${error.message}`] });
   }
   if (last === undefined) return undefined;
-  const rates = taskRates(await pricedAgain(replayRun(last).result.trials, loaded.eval)).filter(
-    ({ scored }) => scored > 0,
-  );
+  const trials = await pricedAgain(replayRun(last).result.trials, loaded.eval);
+  const rates = taskRates(trials).filter(({ scored }) => scored > 0);
   const known = new Map(rates.map((rate) => [keyOf(rate), rate]));
   const found = plan.trials.flatMap((trial) => known.get(keyOf(trial)) ?? []);
   if (found.length === 0) return undefined;
@@ -195,17 +194,27 @@ async function expectedOf(plan: Plan, loaded: LoadedConfig, runs: string): Promi
     run: last.id,
     durationMs: totalOf("durationMs"),
     tokens: usedModel ? totalOf("tokens") : undefined,
-    cost: costOfPlan(found, plan),
+    cost: costOfPlan(trials, plan),
   });
 }
 
-/** Undefined where trials are like these and used no model; partial where a cost is unknown. */
-function costOfPlan(found: readonly TaskRate[], { trials }: Plan): Cost | undefined {
-  const used = found.filter(({ tokens }) => tokens !== undefined);
-  const [first] = used;
-  if (first === undefined) return undefined;
-  const sum = used.slice(1).reduce((all, { cost }) => addCost(all, cost), first.cost);
-  return sum && { ...sum, amount: (sum.amount / found.length) * trials.length };
+/** What agents and judges are expected to cost, by the mean of trials like these. Undefined if none used a model. */
+function costOfPlan(trials: readonly TrialResult[], plan: Plan): Cost | undefined {
+  const groups = new Map(
+    [
+      ...Map.groupBy(
+        trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail"),
+        keyOf,
+      ),
+    ].map(([key, group]) => [key, { cost: costOf(group), count: group.length }]),
+  );
+  const found = plan.trials.flatMap((trial) => groups.get(keyOf(trial)) ?? []);
+  const costs = found.flatMap(({ cost, count }) =>
+    cost === undefined ? [] : { ...cost, amount: cost.amount / count },
+  );
+  const [first, ...others] = costs;
+  const sum = first && others.reduce<Cost | undefined>((all, cost) => addCost(all, cost), first);
+  return sum && { ...sum, amount: (sum.amount / found.length) * plan.trials.length };
 }
 
 /** The trials with what they would cost by the prices now. */

@@ -101,6 +101,13 @@ export const runMeasures: readonly string[] = [
   ...Object.keys(coverageMeasures),
 ];
 
+/** Name of the threshold of the mean cost of a trial. */
+export const maxCost = "maxCost";
+/** Name of the threshold of the 95th percentile of the latency of calls, in milliseconds. */
+export const maxP95Latency = "maxP95Latency";
+/** The values of a run of which a threshold is the highest that passes, and which may be above 1. */
+export const runLimits: readonly string[] = [maxCost, maxP95Latency];
+
 /** What the threshold of a name covers; undefined: nothing. */
 export function coveredKind(
   name: string,

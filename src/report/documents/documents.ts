@@ -68,7 +68,7 @@ export interface TrialRow {
   readonly durationMs?: number;
   readonly inputTokens?: number;
   readonly outputTokens?: number;
-  /** Of agent and judge. Absent: no model was used. */
+  /** Of the agent. Absent: it used no model. */
   readonly cost?: Cost;
   readonly toolCalls?: number;
   readonly warnings?: number;

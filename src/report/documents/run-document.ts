@@ -4,7 +4,7 @@ import type { Plan, Trial } from "../../model/plan.ts";
 import { withoutUndefined } from "../../base/json.ts";
 import type { RunResult, TrialResult } from "../../model/result.ts";
 import { decidingGrades, unfinishedState } from "../trial-result.ts";
-import { costOf, wasLeftOut } from "../rates.ts";
+import { agentUse, costOf, wasLeftOut } from "../rates.ts";
 import { shortened } from "../../base/visible-text.ts";
 import { addUsage } from "../../trace/trajectory.ts";
 import {
@@ -53,7 +53,7 @@ export function trialRow(trial: TrialResult): TrialRow {
     durationMs: state === "ended" || trial.durationMs > 0 ? trial.durationMs : undefined,
     inputTokens: usage?.inputTokens,
     outputTokens: usage?.outputTokens,
-    cost: costOf([trial]),
+    cost: costOf([agentUse(trial)]),
     toolCalls: tools?.toolCalls,
     warnings: warnings?.length,
     byToolResult,

@@ -1,7 +1,7 @@
 import { alikeFindings, countFindings } from "../../../../src/model/alike-findings.ts";
 import { getRouteApi, Link, Outlet } from "@tanstack/react-router";
 import { createContext, type ReactElement, type ReactNode, useContext, useMemo } from "react";
-import { metricOf, roundMeasured } from "../../../../src/graders/measurements/metrics.ts";
+import { metricOf, roundMeasured, runLimits } from "../../../../src/graders/measurements/metrics.ts";
 import { visibleOnPage } from "../../../../src/base/visible-text.ts";
 import type { RunDocument } from "../../../../src/report/documents/documents.ts";
 import { DateTime, Duration, Elapsed } from "../../components/numbers.tsx";
@@ -191,7 +191,8 @@ export function gateWanted({ name, threshold, atMost }: Gate): string {
 
 function formatMeasured(value: number, name: string): string {
   const metric = metricOf(name);
-  return formatPrecise(value, metric === undefined || metric.isShare === true ? "percent" : "number");
+  const isShare = metric === undefined ? !runLimits.includes(name) : metric.isShare === true;
+  return formatPrecise(value, isShare ? "percent" : "number");
 }
 
 function gateInWords(gate: Gate): string {
