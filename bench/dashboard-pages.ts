@@ -10,6 +10,7 @@ import type { Row } from "./measure.ts";
 import { runTrials } from "./trial-overhead.ts";
 
 const trials = 100_000;
+const tasks = 10_000;
 
 interface Page {
   readonly name: string;
@@ -25,7 +26,7 @@ export async function dashboardPages(): Promise<readonly Row[]> {
   const cwd = mkdtempSync(join(tmpdir(), "mcpvals-bench-"));
   const runs = join(cwd, ".mcpvals", "runs");
   try {
-    const { id } = (await runTrials(trials, cwd)).result;
+    const { id } = (await runTrials(trials, cwd, tasks)).result;
     const long = await evaluate(longTrial(), { output: runs });
     await using dashboard = await serveDashboard({ runs, cwd, port: 0 });
     return await measurePages(dashboard, pagesOf(id, long.id));

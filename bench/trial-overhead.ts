@@ -40,11 +40,11 @@ export async function timeTrials(size: number): Promise<number> {
   }
 }
 
-/** Runs so many trials, with the folder of runs in `cwd`. */
-export function runTrials(size: number, cwd: string): ReturnType<typeof run> {
+/** Runs so many trials of so many tasks, with the folder of runs in `cwd`. */
+export function runTrials(size: number, cwd: string, tasks = 1): ReturnType<typeof run> {
   return run(
     {
-      eval: noOpEval(size),
+      eval: noOpEval(size, tasks),
       secrets: [],
       env: {},
       overrides: {},
@@ -55,23 +55,28 @@ export function runTrials(size: number, cwd: string): ReturnType<typeof run> {
   );
 }
 
-function noOpEval(trials: number): Eval {
+function noOpEval(size: number, tasks: number): Eval {
+  const names = Array.from({ length: tasks }, (_, index) => `nothing ${index}`);
   return {
     name: "no-op",
     servers: {},
-    agents: [{ type: "scripted", name: "nobody", plan: { nothing: [{ say: "done" }] } }],
-    tasks: [
+    agents: [
       {
-        name: "nothing",
-        form: "workflow",
-        servers: [],
-        turns: [{ user: "Do nothing.", expectedState: "done" }],
-        expectTools: [],
-        verify: [],
-        parallel: false,
+        type: "scripted",
+        name: "nobody",
+        plan: Object.fromEntries(names.map((name) => [name, [{ say: "done" }]])),
       },
     ],
-    trials,
+    tasks: names.map((name) => ({
+      name,
+      form: "workflow",
+      servers: [],
+      turns: [{ user: "Do nothing.", expectedState: "done" }],
+      expectTools: [],
+      verify: [],
+      parallel: false,
+    })),
+    trials: size / tasks,
     limits: { trialMs: 60_000, callMs: 1000, modelMs: 1000 },
     reporters: [],
   };

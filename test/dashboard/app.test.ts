@@ -403,7 +403,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     if (rates?.tasks === undefined) throw new Error("the result has no rates");
     const table = page.getByRole("table", { name: "Pass rates by task" });
     const headings = await table.getByRole("columnheader").allInnerTexts();
-    expect(headings).toEqual(["Task", "no agent", "careful", "hasty"]);
+    expect(headings).toEqual(["Task", "careful", "hasty", "no agent"]);
     const cell = async (row: Locator, { agent }: { readonly agent: string | null }): Promise<string> =>
       inOneLine(
         await row

@@ -584,10 +584,10 @@ function taskColumns(
       id: "task",
       title: "Task",
       cell: ({ task, agent, variant }) => (
-        <>
-          <PlainText text={task} hasTitle className="font-medium" />{" "}
-          <PlainText text={namesOf(agent, variant)} className="text-muted" />
-        </>
+        <span className="flex gap-x-1.5">
+          <PlainText text={task} hasTitle className="min-w-0 truncate font-medium" />{" "}
+          <PlainText text={namesOf(agent, variant)} className="text-muted max-w-[60%] shrink-0 truncate" />
+        </span>
       ),
     },
     { id: "a", title: visibleOnPage(first), cell: ({ before }) => <Side run={a} side={before} />, width },

@@ -121,7 +121,9 @@ function sidesOf(rates: Rates, passRate: RunDocument["passRate"]): readonly Side
     return [{ name: "Pass rate", has: () => true, total: { ...counts, rate: passRate, trials: [] } }];
   }
   const hasAgents = new Set(groups.map(({ agent }) => agent)).size > 1;
-  return groups.map(({ agent, variant, theseTasks, passed, scored, unscored }) => ({
+  // What no agent did says the least about a side.
+  const ordered = groups.toSorted((a, b) => Number(a.agent === null) - Number(b.agent === null));
+  return ordered.map(({ agent, variant, theseTasks, passed, scored, unscored }) => ({
     name: [hasAgents ? (agent ?? "no agent") : [], variant ?? []].flat().join(" · "),
     has: (part) => part.agent === agent && part.variant === variant,
     total: { passed, scored, unscored, rate: theseTasks, trials: [] },
