@@ -453,6 +453,7 @@ describe.skipIf(!hasBrowser)("the page of a trial", { timeout: 120_000 }, () => 
       .getByRole("tabpanel")
       .getByText(/^name: wrong sum\nform: workflow\nservers:\n {2}- calc/)
       .waitFor();
+    await page.getByText(/^Written in mcp-eval\.config\.json:\d+\. This is how it was planned/).waitFor();
     expect(await page.getByRole("link", { name: "Previous trial of this task" }).count()).toBe(0);
   });
 

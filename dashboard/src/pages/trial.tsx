@@ -58,7 +58,7 @@ export function TrialPage(): ReactElement {
 function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
   const search = route.useSearch();
   const navigate = route.useNavigate();
-  const { run, row, result, previous, next, previousOfTask, nextOfTask, task } = trial;
+  const { run, row, result, previous, next, previousOfTask, nextOfTask, task, taskPlace } = trial;
   const goTo = (id: string | undefined): void => {
     if (id !== undefined)
       void navigate({ to: "/runs/$run/trials/$trial", params: { run: run.id, trial: id } });
@@ -206,9 +206,19 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
             id: "task",
             title: "Task",
             content: (
-              <pre className="panel p-3 break-words whitespace-pre-wrap">
-                <FoldedText text={task} />
-              </pre>
+              <>
+                <p className="text-muted mb-2 break-words">
+                  {taskPlace !== undefined && (
+                    <>
+                      Written in <PlainText text={taskPlace} className="text-ink" />.{" "}
+                    </>
+                  )}
+                  This is how it was planned, with what holds where its file says nothing.
+                </p>
+                <pre className="panel p-3 break-words whitespace-pre-wrap">
+                  <FoldedText text={task} />
+                </pre>
+              </>
             ),
           },
         ]}

@@ -281,6 +281,8 @@ export interface TrialDocument {
   readonly result?: TrialResult;
   /** The task as planned, as YAML. */
   readonly task: string;
+  /** Where it was written: `FILE:LINE`. */
+  readonly taskPlace?: string;
   /** Servers of the trial, in the order of their start: one lane each in the waterfall. */
   readonly servers: readonly string[];
   readonly items: readonly TraceItem[];

@@ -55,6 +55,7 @@ export interface TrialInput {
 export function trialDocument(input: TrialInput): TrialDocument {
   const { run, trajectory, result, invalid, hashOf, previous, next, previousOfTask, nextOfTask } = input;
   const { trial, task, events } = trajectory;
+  const { location, ...written } = task;
   const [first] = events;
   const lineOf = eventLines(events);
   const state = first === undefined ? "waiting" : "running";
@@ -64,7 +65,8 @@ export function trialDocument(input: TrialInput): TrialDocument {
     startedAt: first === undefined ? undefined : new Date(first.at).toISOString(),
     result,
     // Long texts stay as they are written, which blocks of lines keep.
-    task: stringify(task, { lineWidth: 0, aliasDuplicateObjects: false }),
+    task: stringify(written, { lineWidth: 0, aliasDuplicateObjects: false }),
+    taskPlace: location && [location.file, location.line].filter((part) => part !== undefined).join(":"),
     servers: serversOf(trajectory),
     items: traceItems(trajectory, {
       invalid,
