@@ -113,3 +113,13 @@ export const dashes = String.raw`\-\u2010-\u2013\u2212\ufe63\uff0d`;
 export function shortened(text: string, most: number): string {
   return text.length <= most ? text : `${text.slice(0, most).toWellFormed()}…`;
 }
+
+/** A whole number with its thousands parted: `12,345`. */
+export function formatInteger(value: number): string {
+  return String(Math.round(value)).replaceAll(/\B(?=(\d{3})+$)/gu, ",");
+}
+
+/** A number with its noun: `1 trial`, `2 trials`. */
+export function countOf(count: number, noun: string): string {
+  return `${formatInteger(count)} ${noun}${count === 1 ? "" : "s"}`;
+}

@@ -1,3 +1,4 @@
+import { countOf } from "../base/visible-text.ts";
 import { withoutUndefined } from "../base/json.ts";
 import { version } from "../base/version.ts";
 import type { Baseline, BaselineTask } from "../model/baseline.ts";
@@ -8,7 +9,7 @@ import { comparedTrials, compareSides, refuseIncomparable } from "./comparison.t
 import type { ComparedTrial } from "./documents/compare-runs.ts";
 import type { NamedSide } from "./documents/compare-sides.ts";
 import { taskRates } from "./rates.ts";
-import { countOf, verdictReason } from "./text.ts";
+import { verdictReason } from "./text.ts";
 
 /** What a run is compared with at its end. */
 export type PlannedBaseline = NonNullable<Plan["baseline"]>;

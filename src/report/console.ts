@@ -7,7 +7,7 @@ import { countWarnings, exitCode, type Gate, isServerError } from "./trial-resul
 import { wasNotRun } from "./rates.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../model/result.ts";
 import { findingsOf } from "../model/finding.ts";
-import { visibleText, withoutCommands } from "../base/visible-text.ts";
+import { countOf, formatInteger, visibleText, withoutCommands } from "../base/visible-text.ts";
 import { explainTrial } from "./explain.ts";
 import {
   calledText,
@@ -22,7 +22,6 @@ import { cutToWidth, displayWidth, padToWidth } from "../base/columns.ts";
 import {
   agentsIn,
   clipText,
-  countOf,
   countPieces,
   createStyle,
   describeAgent,
@@ -32,7 +31,6 @@ import {
   describeModels,
   describeThrottling,
   formatDuration,
-  formatInteger,
   formatMeasure,
   fullTitle,
   gapText,

@@ -7,7 +7,7 @@ import { firstAndLast, lastMessage } from "./evidence.ts";
 import { exitText } from "./render-trace.ts";
 import { isServerError } from "./trial-result.ts";
 import type { TrialResult } from "../model/result.ts";
-import { quoteBar } from "../base/visible-text.ts";
+import { countOf, quoteBar } from "../base/visible-text.ts";
 import { type AgentAct, agentActs, isOfServer } from "../trace/agent-acts.ts";
 import {
   hasFailed,
@@ -23,7 +23,6 @@ import {
   type ClipLimits,
   clipLines,
   clipText,
-  countOf,
   formatDuration,
   gradeTitle,
   type Page,

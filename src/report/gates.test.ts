@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { type Gate, gatesOf, runVerdict } from "./trial-result.ts";
+import { gateText } from "./text.ts";
 import type { RunEnvironment, RunResult, TrialResult } from "../model/result.ts";
 import type { Grade, Verdict } from "../model/grade.ts";
 
@@ -269,6 +270,13 @@ it.each<readonly [string, number, number, number | null]>([
   expect(gate).toMatchObject({ verdict: "incomplete", high: expect.any(Number) as number });
   if (more === null) expect(gate?.moreTrials).toBeNull();
   else expect(gate?.moreTrials).toBe(more);
+});
+
+it("of an undecided lower bound it is not said that trials without a verdict alone could change it", () => {
+  const [gate] = gatesOf([...attempts(16, 20), trial("error")], { lowerBound: 0.8 });
+  expect(gate && gateText(gate)).toContain("trials that were not measured, or more trials, could change it");
+  const [rate] = gatesOf([...attempts(16, 20), trial("error")], { passRate: 0.8 });
+  expect(rate && gateText(rate)).toContain("needed: trials that were not measured could change it");
 });
 
 it("every variant has to reach the lower bound", () => {

@@ -1,5 +1,5 @@
 import { alikeFindings, countFindings } from "../model/alike-findings.ts";
-import { visibleText } from "../base/visible-text.ts";
+import { countOf, visibleText } from "../base/visible-text.ts";
 import { clientTable } from "../check/client-table.ts";
 import type { Task } from "../model/task.ts";
 import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts";
@@ -15,7 +15,6 @@ import { decisionText } from "./decisions.ts";
 import { measurementLines } from "./measurements.ts";
 import {
   clipText,
-  countOf,
   createStyle,
   describeCost,
   describeCoverage,

@@ -1,6 +1,6 @@
 import type { RunResult, TrialResult } from "../model/result.ts";
-import { visibleText } from "../base/visible-text.ts";
-import { clipText, countOf, formatInteger } from "./text.ts";
+import { countOf, formatInteger, visibleText } from "../base/visible-text.ts";
+import { clipText } from "./text.ts";
 import type { JudgeSummary } from "../model/calibration.ts";
 
 const maxShownTrials = 3;

@@ -2,18 +2,10 @@ import { isJsonObject } from "../base/json.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import type { ReporterOutput } from "./reporter.ts";
 import type { TrialResult } from "../model/result.ts";
-import { withoutCommands } from "../base/visible-text.ts";
+import { countOf, formatInteger, withoutCommands } from "../base/visible-text.ts";
 import type { Phase, TraceEvent } from "../model/event.ts";
 import { cutToWidth, displayWidth } from "../base/columns.ts";
-import {
-  clipText,
-  countOf,
-  countPieces,
-  formatElapsed,
-  formatInteger,
-  type Piece,
-  type Style,
-} from "./text.ts";
+import { clipText, countPieces, formatElapsed, type Piece, type Style } from "./text.ts";
 
 const maxShownTrials = 4;
 const spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";

@@ -8,12 +8,11 @@ import {
   wasCutOff,
 } from "./proof.ts";
 import { nullAgentWarning } from "./trial-result.ts";
-import { visibleText } from "../base/visible-text.ts";
+import { countOf, visibleText } from "../base/visible-text.ts";
 import { explainTrial } from "./explain.ts";
 import { cutToWidth, displayWidth, padToWidth } from "../base/columns.ts";
 import {
   clipText,
-  countOf,
   describeMocks,
   formatDuration,
   type Page,

@@ -1,3 +1,4 @@
+import { countOf, formatInteger } from "../base/visible-text.ts";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { TrialResult } from "../model/result.ts";
@@ -5,11 +6,9 @@ import { cutToWidth, displayWidth, padToWidth, splitAtWidth, wrapText } from "..
 import {
   clipLines,
   clipText,
-  countOf,
   describeModels,
   formatDuration,
   formatElapsed,
-  formatInteger,
   formatMeasure,
   formatScore,
   fullTitle,

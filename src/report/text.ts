@@ -16,7 +16,7 @@ import { checkedNothing, wasNotRun } from "./rates.ts";
 import type { Task } from "../model/task.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../model/result.ts";
 import { cutToWidth, displayWidth, padToWidth, wrapText } from "../base/columns.ts";
-import { quoteBar, visibleLines, visibleText } from "../base/visible-text.ts";
+import { countOf, formatInteger, quoteBar, visibleLines, visibleText } from "../base/visible-text.ts";
 import { withoutUndefined } from "../base/json.ts";
 import { addUsage } from "../trace/trajectory.ts";
 import type { Proportion } from "../statistics/rates.ts";
@@ -205,16 +205,6 @@ export function formatElapsed(milliseconds: number): string {
   return milliseconds < 1000
     ? `${(Math.floor(Math.max(0, milliseconds) / 100) / 10).toFixed(1)} s`
     : formatDuration(milliseconds);
-}
-
-/** A whole number with its thousands parted: `12,345`. */
-export function formatInteger(value: number): string {
-  return String(Math.round(value)).replaceAll(/\B(?=(\d{3})+$)/gu, ",");
-}
-
-/** A number with its noun: `1 trial`, `2 trials`. */
-export function countOf(count: number, noun: string): string {
-  return `${formatInteger(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** A score with two digits; never rounded up to `1.00`, which is a perfect one. */
@@ -569,8 +559,9 @@ function intervalOf({ value, high, variant }: Gate): string {
 }
 
 /** What would decide a gate that is undecided. */
-function undecidedText({ moreTrials }: Gate): string {
-  if (moreTrials === undefined) return "trials that were not measured could change it";
+function undecidedText({ name, moreTrials }: Gate): string {
+  if (moreTrials === undefined)
+    return `trials that were not measured${name === lowerBound ? ", or more trials," : ""} could change it`;
   return moreTrials === null
     ? "no number of trials would decide it, since the rate is at the threshold"
     : `at this rate about ${countOf(moreTrials, "more trial")} of each task would decide it`;

@@ -1,7 +1,8 @@
+import { countOf } from "../base/visible-text.ts";
 import type { Budget } from "../model/eval.ts";
 import type { TrialResult } from "../model/result.ts";
 import { costOf, wholeCost } from "../report/rates.ts";
-import { countOf, formatDuration, moneyText } from "../report/text.ts";
+import { formatDuration, moneyText } from "../report/text.ts";
 
 type Spent = Pick<TrialResult, "id" | "form" | "usage" | "judgeUsage" | "ran" | "tools" | "toolsCalled">;
 

@@ -1,3 +1,4 @@
+import { countOf } from "../../base/visible-text.ts";
 import { relative } from "node:path";
 import { type Command, Option } from "commander";
 import { asList, exact } from "../../base/json.ts";
@@ -5,7 +6,6 @@ import { type CallPolicy, callPolicies } from "../../model/check.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import type { Snapshot } from "../../check/snapshot.ts";
 import { loadTarget, type Target } from "../../formats/target.ts";
-import { countOf } from "../../report/text.ts";
 import { checkServers } from "../../run/check-servers.ts";
 import {
   addMaxWarningsFlag,

@@ -7,7 +7,7 @@ import { listNames, suggestion } from "../../base/did-you-mean.ts";
 import type { LockedExtension, LockFile } from "../../extensions/lock-file.ts";
 import { parsePackageRef } from "../../model/package-ref.ts";
 import type { JsonObject } from "../../base/json.ts";
-import { quoteBar, visibleText } from "../../base/visible-text.ts";
+import { countOf, quoteBar, visibleText } from "../../base/visible-text.ts";
 import type { ContractReport, ContractVerdict } from "../../extensions/contract/run-contract.ts";
 import type { CachedVersion } from "../../extensions/resolve/cache.ts";
 import { readLock, writeLock } from "../../extensions/resolve/files.ts";
@@ -19,7 +19,7 @@ import {
 import { environment } from "../../formats/environment.ts";
 import { baseEnvironment } from "../../process/environment.ts";
 import { displayWidth, padToWidth, wrapText } from "../../base/columns.ts";
-import { countOf, createStyle, type Tone } from "../../report/text.ts";
+import { createStyle, type Tone } from "../../report/text.ts";
 import { age, duration, jsonObject, type SetExitCode, sha256, subcommand } from "../flags.ts";
 import {
   abortOnInterrupt,

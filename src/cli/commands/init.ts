@@ -1,3 +1,4 @@
+import { countOf } from "../../base/visible-text.ts";
 import { countFindings } from "../../model/alike-findings.ts";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { hostname, tmpdir } from "node:os";
@@ -22,7 +23,6 @@ import { environment } from "../../formats/environment.ts";
 import { load } from "../../formats/load.ts";
 import { configExtensions } from "../../formats/sources.ts";
 import { describeTarget, loadTarget, type Target } from "../../formats/target.ts";
-import { countOf } from "../../report/text.ts";
 import { checkServers, exampleArguments } from "../../run/check-servers.ts";
 import { run } from "../../run/run.ts";
 import { defaultRunsFolder, readRun } from "../../store/run-folder.ts";

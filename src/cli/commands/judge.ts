@@ -11,7 +11,7 @@ import { graderKinds } from "../../graders/kinds.ts";
 import { prompt, type PromptSettings } from "../../graders/prompt.ts";
 import type { Confusion } from "../../statistics/agreement.ts";
 import type { Proportion } from "../../statistics/rates.ts";
-import { visibleText } from "../../base/visible-text.ts";
+import { countOf, visibleText } from "../../base/visible-text.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { environment } from "../../formats/environment.ts";
 import {
@@ -25,7 +25,6 @@ import {
 } from "../../run/calibrate-judge.ts";
 import { load } from "../../formats/load.ts";
 import { graderTypesAt } from "../../formats/read/read-files.ts";
-import { countOf } from "../../report/text.ts";
 import { defaultRunsFolder } from "../../store/run-folder.ts";
 import { type SetExitCode, subcommand, wholeNumber } from "../flags.ts";
 import {

@@ -17,11 +17,11 @@ import {
   wasCutOff,
 } from "../../report/proof.ts";
 import type { Reporter } from "../../report/reporter.ts";
-import { visibleText } from "../../base/visible-text.ts";
+import { countOf, visibleText } from "../../base/visible-text.ts";
 import type { TraceEvent } from "../../model/event.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { load } from "../../formats/load.ts";
-import { countOf, createStyle } from "../../report/text.ts";
+import { createStyle } from "../../report/text.ts";
 import { type ProofEnd, proofLines, untouchedWarning } from "../../report/proof-text.ts";
 import { type ExtensionsOptions, prepare } from "../../run/prepare.ts";
 import { run, type RunOptions } from "../../run/run.ts";

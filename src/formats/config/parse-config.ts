@@ -1,3 +1,4 @@
+import { countOf } from "../../base/visible-text.ts";
 import * as z from "zod";
 import type { ErrorCode } from "../../base/catalogue.ts";
 import { type Diagnostic, McpvalsError } from "../../base/error.ts";
@@ -676,10 +677,6 @@ export function checkPlans(declared: DeclaredAgents, { tasks, agents }: Eval): P
       }
     }
   });
-}
-
-function countOf(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? "" : "s"}`;
 }
 
 /** Titles of a suite's tests: their descriptions, else the names of their tools, made unique. */

@@ -1,3 +1,4 @@
+import { countOf } from "../../base/visible-text.ts";
 import {
   benjaminiHochberg,
   compareRatios,
@@ -208,7 +209,7 @@ export function compareRuns<T extends ComparedTrial>(
         : [{ task, first: before.amount, second: after.amount }],
     ),
   );
-  const [first, second] = (["first", "second"] as const).map((side) => ratesOf(measured, side));
+  const [first, second] = (["first", "second"] as const).map((side) => sideRates(measured, side));
   return withoutUndefined({
     tasks: tasks.toSorted(
       (a, b) => rankOf(a) - rankOf(b) || Math.abs(b.difference ?? 0) - Math.abs(a.difference ?? 0),
@@ -260,7 +261,7 @@ function idOf({ task, suite }: Pick<ComparedTrial, "task" | "suite">): string {
   return JSON.stringify([task, suite]);
 }
 
-function ratesOf(
+function sideRates(
   pairs: readonly (TaskPair<UnscoredCount> & { readonly task: string })[],
   side: "first" | "second",
 ): Rates | undefined {
@@ -596,9 +597,4 @@ function timesText(ratio: number): string {
   if (ratio >= 100) return String(Math.round(ratio)).replaceAll(/\B(?=(\d{3})+$)/gu, ",");
   if (ratio < 0.001) return "less than 0.001";
   return String(Number(ratio.toPrecision(3)));
-}
-
-/** Such as `1 task`, `1,000 tasks`. */
-export function countOf(count: number, noun: string): string {
-  return `${String(count).replaceAll(/\B(?=(\d{3})+$)/gu, ",")} ${noun}${count === 1 ? "" : "s"}`;
 }

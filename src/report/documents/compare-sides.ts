@@ -1,3 +1,4 @@
+import { countOf } from "../../base/visible-text.ts";
 import { withoutNoise, withoutUndefined } from "../../base/json.ts";
 import type { ComparisonDocument, Question, Statement } from "../../model/comparison.ts";
 import { failCode, type FailOn, minTasks, type OpenDifference } from "../../statistics/compare.ts";
@@ -6,7 +7,6 @@ import {
   type ComparedTask,
   type ComparedTrial,
   compareRuns,
-  countOf,
   isPairedBy,
   type Kind,
   namesIn,
