@@ -16,6 +16,7 @@ import {
   rangeText,
   rateText,
   refusalOf,
+  toolLines,
 } from "./documents/compare-sides.ts";
 import { escapeMarkdown } from "./text.ts";
 import { agentUse, costOf, wasLeftOut } from "./rates.ts";
@@ -46,7 +47,6 @@ const textColumn = 14;
 const maxNameWidth = 40;
 
 type TaskDocument = ComparedDocument["tasks"][number];
-type ComparedTool = NonNullable<ComparedDocument["tools"]>[number];
 
 /** A comparison for people, wrapped to a width. */
 export function comparisonText(document: ComparisonDocument, columns: number): string {
@@ -84,20 +84,6 @@ function rateLines(first: string, compared: ComparedDocument): readonly string[]
   const line = (name: string | undefined, { theseTasks: these, tasksLikeThese: others }: Rates): string =>
     `${padToWidth(name ?? "", width)}  ${rateText(these)} on these tasks${others === undefined || !isKnown ? "" : `, ${rangeText(others)} for tasks like these`}`;
   return ["Pass rates, with 95 % intervals:", line(names[0], rates.first), line(names[1], rates.second)];
-}
-
-const toolsTitle =
-  "Tools of which the pass rate of their tests differs, by probabilities for looking through all tools:";
-
-/** The tools that differ by more than chance. */
-function toolLines({ tools = [] }: ComparedDocument): readonly string[] {
-  const shown = tools.filter(({ verdict }) => verdict !== "undecided");
-  return shown.length === 0 ? [] : [toolsTitle, ...shown.map(toolText)];
-}
-
-function toolText({ tool, verdict, difference, adjustedP }: ComparedTool): string {
-  const points = Math.round(Math.abs(difference) * 1000) / 10;
-  return `${tool}  ${verdict} by ${points} points (p ${adjustedP < 0.001 ? "under 0.001" : adjustedP.toFixed(3)})`;
 }
 
 /** The tasks that are of interest: those that changed, and those that are not compared. */

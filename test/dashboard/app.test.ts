@@ -616,6 +616,34 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     expect(opened.problems).toEqual([]);
   });
 
+  it("names the tools of which the tests of two sides differ", async () => {
+    const tool = (text: string) => ({ inputSchema: { type: "object" }, responses: [{ return: text }] });
+    const mock = (find: string) => ({
+      transport: "mock",
+      mock: { tools: { add: tool("found"), find: tool(find) } },
+    });
+    const found = { args: {}, expectedResult: "found" };
+    using folder = folderOf({
+      "tools.json": {
+        servers: { shop: mock("found") },
+        variants: { whole: {}, broken: { servers: { shop: mock("nothing") } } },
+        trials: 10,
+        toolHealthSuites: [{ name: "shop", tests: ["add", "find"].map((name) => ({ name, ...found })) }],
+      },
+    });
+    const cwd = folder.path;
+    await runHere(["run", "tools.json"], { cwd });
+    await using tools = await openDashboard(cwd);
+    const { runs } = await tools.json<RunsDocument>("runs");
+    await using opened = await openPage(browser, tools.served.address(), wide);
+    await opened.go(`/compare?a=${runs[0]?.id ?? ""}`);
+    const { stdout } = await runHere(["compare", "latest", "--format", "markdown"], { cwd });
+    const summary = inOneLine(await opened.page.getByRole("region", { name: "Summary" }).innerText());
+    expect(summary).toMatch(/looking through all tools: \S*find worse by 100 points \(p under 0\.001\)$/);
+    expect(inOneLine(stdout)).toContain("worse by 100 points (p under 0.001)");
+    expect(opened.problems).toEqual([]);
+  });
+
   it("has the decisions of a run, how its variants compare, its baseline, and why it is incomplete", async () => {
     using folder = folderOf({ "shop.json": shop });
     const cwd = folder.path;

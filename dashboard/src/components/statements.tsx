@@ -4,6 +4,7 @@ import {
   type ComparedDocument,
   headline,
   nothingCommon,
+  toolLines,
 } from "../../../src/report/documents/compare-sides.ts";
 import { counted } from "../format.ts";
 import { PlainText } from "./plain-text.tsx";
@@ -54,6 +55,7 @@ export function Said({
   readonly compared: ComparedDocument;
 }): ReactElement {
   const { statements, notes, tasks } = compared;
+  const [toolsTitle, ...tools] = toolLines(compared);
   const single = tasks.filter(({ first, second }) => first === undefined || second === undefined).length;
   const changed = tasks.filter((task) => task.changed === true).length;
   const more = [
@@ -82,6 +84,18 @@ export function Said({
             text: `${text} ${changes}`.trimEnd(),
           }))}
         />
+      )}
+      {toolsTitle !== undefined && (
+        <div>
+          <p>{toolsTitle}</p>
+          <ul className="list-disc pl-5">
+            {tools.map((line) => (
+              <li key={line}>
+                <PlainText text={line} />
+              </li>
+            ))}
+          </ul>
+        </div>
       )}
     </div>
   );

@@ -246,6 +246,22 @@ function titleOf(name: string, run: string | undefined): string {
   return run === undefined ? name : `${name} (${run})`;
 }
 
+type ComparedTool = NonNullable<ComparedDocument["tools"]>[number];
+
+const toolsTitle =
+  "Tools of which the pass rate of their tests differs, by probabilities for looking through all tools:";
+
+/** The tools that differ by more than chance, with what is said of all of them first; empty where none does. */
+export function toolLines({ tools = [] }: ComparedDocument): readonly string[] {
+  const shown = tools.filter(({ verdict }) => verdict !== "undecided");
+  return shown.length === 0 ? [] : [toolsTitle, ...shown.map(toolText)];
+}
+
+function toolText({ tool, verdict, difference, adjustedP }: ComparedTool): string {
+  const points = Math.round(Math.abs(difference) * 1000) / 10;
+  return `${tool}  ${verdict} by ${points} points (p ${adjustedP < 0.001 ? "under 0.001" : adjustedP.toFixed(3)})`;
+}
+
 /** Whether what is said of tasks like these has a base. */
 export function hasEnoughTasks({ tasksLikeThese }: ComparedDocument): boolean {
   return (tasksLikeThese?.pairs ?? 0) >= minTasks;

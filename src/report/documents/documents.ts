@@ -54,6 +54,8 @@ export interface TrialRow {
   readonly form: TrialResult["form"];
   /** The suite of a tool test, or the server of a check. */
   readonly suite?: string;
+  /** The tool that a tool test calls. */
+  readonly tool?: string;
   /** Absent when no agent takes part. */
   readonly agent?: string;
   readonly variant?: string;
