@@ -119,6 +119,26 @@ export function formatInteger(value: number): string {
   return String(Math.round(value)).replaceAll(/\B(?=(\d{3})+$)/gu, ",");
 }
 
+/** A share: `12.5 %`. Only all is 100 %, and only nothing 0 %. */
+export function percentText(share: number): string {
+  const rounded = Math.round(share * 1000) / 10;
+  if (share < 1 && rounded === 100) return "over 99.9 %";
+  return share > 0 && rounded === 0 ? "under 0.1 %" : `${rounded} %`;
+}
+
+/** A difference of shares, without its sign: `12.5 points`. */
+export function pointsText(share: number): string {
+  const value = Math.round(Math.abs(share) * 1000) / 10;
+  if (value === 0 && share !== 0) return "less than 0.1 points";
+  return `${value} point${value === 1 ? "" : "s"}`;
+}
+
+/** An end of an interval of a difference of shares, in points: `+12.5`, `−3`, `0`. */
+export function signedPoints(share: number): string {
+  const value = Math.round(share * 1000) / 10;
+  return value < 0 ? `−${-value}` : value > 0 ? `+${value}` : "0";
+}
+
 /** A number with its noun: `1 trial`, `2 trials`. */
 export function countOf(count: number, noun: string): string {
   return `${formatInteger(count)} ${noun}${count === 1 ? "" : "s"}`;

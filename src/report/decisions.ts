@@ -1,3 +1,4 @@
+import { countOf, percentText, pointsText, signedPoints } from "../base/visible-text.ts";
 import { lowerBound } from "../graders/measurements/metrics.ts";
 import type { Thresholds } from "../model/eval.ts";
 import type { Plan } from "../model/plan.ts";
@@ -205,28 +206,19 @@ function rounded(value: number): number {
 export function decisionText(decision: Decision): string {
   const { verdict, low, high, rounds, maxRounds } = decision;
   const most = rounds < maxRounds ? "" : ", the most that were allowed,";
-  const undecided = `After ${rounds} ${rounds === 1 ? "round" : "rounds"}${most} it is undecided`;
-  const decided = `Decided after ${rounds} of at most ${maxRounds} rounds; that holds in 95 % of all runs, however often one looks.`;
+  const undecided = `After ${countOf(rounds, "round")}${most} it is undecided`;
+  const decided = `Decided after ${rounds} of at most ${countOf(maxRounds, "round")}; that holds in 95 % of all runs, however often one looks.`;
   if (decision.kind === "threshold") {
-    const wanted = `the threshold ${decision.threshold} ${percent(decision.value)}`;
-    const range = `the pass rate on these tasks is between ${percent(low)} and ${percent(high)}`;
+    const wanted = `the threshold ${decision.threshold} ${percentText(decision.value)}`;
+    const range = `the pass rate on these tasks is between ${percentText(low)} and ${percentText(high)}`;
     if (verdict === "undecided") return `${undecided} whether ${wanted} is met: ${range}.`;
     return `The${wanted.slice(3)} is ${verdict}: ${range}. ${decided}`;
   }
   const { first, second, margin = 0 } = decision;
-  const difference = `the difference of their pass rates is between ${points(low)} and ${points(high)} points`;
+  const difference = `the difference of their pass rates is between ${signedPoints(low)} and ${signedPoints(high)} points`;
   if (verdict === "undecided")
     return `${undecided} whether ${second} is better or worse than ${first} on these tasks: ${difference}.`;
   if (verdict === "equivalent")
-    return `On these tasks ${second} is as good as ${first}: ${difference}, which is less than the margin of ${points(margin).slice(1)}. ${decided}`;
+    return `On these tasks ${second} is as good as ${first}: ${difference}, which is less than the margin of ${pointsText(margin)}. ${decided}`;
   return `On these tasks ${second} is ${verdict} than ${first}: ${difference}. ${decided}`;
-}
-
-function percent(share: number): string {
-  return `${Math.round(share * 1000) / 10} %`;
-}
-
-function points(share: number): string {
-  const value = Math.round(share * 1000) / 10;
-  return value < 0 ? `−${-value}` : `+${value}`;
 }

@@ -207,9 +207,8 @@ class PageRunner {
     if (block.attributes["of"] !== "output") return;
     const [shown, written] = [block.text, this.#output].map((text) =>
       text
-        .replaceAll(/\d+(?:\.\d+)? (?:ms|s)\b/g, "TIME")
+        .replaceAll(/<?(?:\d+ (?:h|min) )?\d+(?:\.\d+)? (?:ms|s|min)\b/g, "TIME")
         .replaceAll(/\b\d{8}-\d{6}-\w+/g, "RUN")
-        .replaceAll(/\b[\d.]+ times as long|\babout as long/g, "TIMES")
         .replaceAll(/\s+/g, " ")
         .trim(),
     );

@@ -2,7 +2,7 @@ import { alikeFindings } from "../../../src/model/alike-findings.ts";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useMemo } from "react";
 import type { ComparisonDocument } from "../../../src/model/comparison.ts";
-import { visibleOnPage } from "../../../src/base/visible-text.ts";
+import { pointsText, visibleOnPage } from "../../../src/base/visible-text.ts";
 import {
   type ComparedTask,
   compareRuns,
@@ -537,10 +537,6 @@ function Totals({ runs }: { readonly runs: SomeRuns }): ReactElement {
   );
 }
 
-function formatPoints(share: number): string {
-  return counted(Math.round(share * 1000) / 10, "point");
-}
-
 function signed(value: number, format: (value: number) => string): string {
   return `${value < 0 ? "−" : value > 0 ? "+" : ""}${format(Math.abs(value))}`;
 }
@@ -592,7 +588,7 @@ function taskColumns(
     },
     { id: "a", title: visibleOnPage(first), cell: ({ before }) => <Side run={a} side={before} />, width },
     { id: "b", title: visibleOnPage(second), cell: ({ after }) => <Side run={b} side={after} />, width },
-    changeColumn({ of: "passRate", title: "Pass rate", format: formatPoints }),
+    changeColumn({ of: "passRate", title: "Pass rate", format: pointsText }),
     {
       id: "trials",
       title: "Trials",

@@ -223,7 +223,9 @@ it("agents and variants of a task count as one task", () => {
       ),
     ),
   });
-  const { tasksLikeThese, compared, rates } = compareRuns(side(0), side(5));
+  const comparison = compareRuns(side(0), side(5));
+  const { tasksLikeThese, compared, rates } = comparison;
+  expect(said(comparison)[0]?.changes).toBe("Of 3 tasks that both measured, 3 got better and 0 got worse.");
   expect(tasksLikeThese?.difference).toMatchObject({ pairs: 3, higher: 3, value: 1 });
   expect(compared).toEqual({ tasks: 3, of: 3 });
   expect(rates?.after.theseTasks.value).toBe(1);
@@ -275,6 +277,9 @@ it("the pass rate has its own probability, durations and tokens are adjusted amo
     ["tokens", 4 / 64],
   ]);
   expect(alone[2]?.p).toBe(2 / 64);
+  expect(alone[2]?.text).toBe(
+    "Trials of B take 2 times as long as those of A, which chance alone may explain where so much is compared (Holm's correction).",
+  );
   const named = { comparison, first: { name: "A" } };
   const three = statementsOf(["B", "C", "D"].map((name) => ({ ...named, second: { name } })));
   expect(three.map(([, others]) => [others?.verdict, others?.p, others?.decidingP])).toEqual([
@@ -302,4 +307,13 @@ it("does not contradict itself where the interval and the test disagree", () => 
   const [statement] = said(compareRuns(runOf("x", tasks(6)), runOf("x", tasks(3))));
   expect(statement?.verdict).toBe("undecided");
   expect(statement?.text).toContain("here they disagree, and the test decides");
+  const sized = (factors: readonly number[]): Side => ({
+    trials: factors.map((factor, task) => ({ task: String(task), verdict: "pass", durationMs: 10 * factor })),
+  });
+  const slower = compareRuns(sized([1, 1, 1, 1, 1, 1]), sized([1.1, 1.1, 1.1, 1.1, 1.1, 9]));
+  const duration = said(slower).find(({ metric }) => metric === "duration");
+  expect(duration?.verdict).toBe("worse");
+  expect(duration?.text).toMatch(
+    /\(95 % interval 0\.\d+ to \d\.\d+\)\. .* here they disagree, and the test decides\.$/,
+  );
 });

@@ -1,4 +1,4 @@
-import { countOf } from "../../base/visible-text.ts";
+import { countOf, pointsText, signedPoints } from "../../base/visible-text.ts";
 import {
   benjaminiHochberg,
   compareRatios,
@@ -417,13 +417,10 @@ interface Said {
 }
 
 function passRates(named: NamedComparison, said: Said): readonly Statement[] {
-  const { tasks, theseTasks: these, tasksLikeThese: others } = named.comparison;
+  const { theseTasks: these, tasksLikeThese: others } = named.comparison;
   if (these === undefined || others === undefined) return [];
-  const counted = tasks.filter(({ difference }) => difference !== undefined);
-  const better = counted.filter(({ difference = 0 }) => difference > 0).length;
-  const worse = counted.filter(({ difference = 0 }) => difference < 0).length;
-  const changes = `Of ${countOf(counted.length, "task")} that both measured, ${better} got better and ${worse} got worse.`;
-  const { pairs } = others.difference;
+  const { pairs, higher, lower } = others.difference;
+  const changes = `Of ${countOf(pairs, "task")} that both measured, ${higher} got better and ${lower} got worse.`;
   const tooFew: Statement = {
     question: "tasks like these",
     metric: "pass rate",
@@ -453,7 +450,7 @@ function passRate(
     `${subject} ${verdictText(verdict, first.name, second.name, margin)}: ${differenceText(difference, first.name, second.name)}.`,
     ...(verdict === "equivalent"
       ? withinText(difference, first.name, second.name)
-      : [chanceText(difference, question), ...disagreement(difference)]),
+      : [chanceText(difference, question), ...disagreement(difference, 0)]),
     ...(known !== "undecided" && alone !== known
       ? [missingText(known, [first, second], [unscored.before, unscored.after])]
       : []),
@@ -479,7 +476,7 @@ function verdictText(verdict: Verdict, first: string, second: string, margin: nu
     case "worse":
       return `${second} is ${verdict} than ${first}`;
     case "equivalent":
-      return `${second} is as good as ${first}, within the margin of ${points(margin)}`;
+      return `${second} is as good as ${first}, within the margin of ${pointsText(margin)}`;
     case "undecided":
       return `it is undecided whether ${second} is better or worse than ${first}`;
   }
@@ -489,9 +486,9 @@ function differenceText({ value, low, high }: Difference, first: string, second:
   const interval =
     low === undefined || high === undefined
       ? ""
-      : ` (95 % interval ${signed(Math.max(-1, low))} to ${signed(Math.min(1, high))} points)`;
+      : ` (95 % interval ${signedPoints(Math.max(-1, low))} to ${signedPoints(Math.min(1, high))} points)`;
   if (value === 0) return `the pass rates of both are the same${interval}`;
-  return `the pass rate of ${second} is ${points(Math.abs(value))} ${value > 0 ? "higher" : "lower"} than that of ${first}${interval}`;
+  return `the pass rate of ${second} is ${pointsText(value)} ${value > 0 ? "higher" : "lower"} than that of ${first}${interval}`;
 }
 
 /** What is equivalent may be surely higher or lower. */
@@ -513,10 +510,13 @@ function chanceText({ value, p }: Difference, question: Question): string {
   return `If both were equally good, chance alone would show a difference as large in ${oftenText(p)}.`;
 }
 
-/** An interval is approximate, the test is exact: near the limit they may disagree. */
-function disagreement({ low, high, p }: Difference): readonly string[] {
+/** An interval is approximate, the test is exact: near the limit they may disagree. `equal`: the value of sides that are the same. */
+function disagreement(
+  { low, high, p }: Pick<Difference, "low" | "high" | "p">,
+  equal: 0 | 1,
+): readonly string[] {
   if (low === undefined || high === undefined) return [];
-  const excludes = low > 0 || high < 0;
+  const excludes = low > equal || high < equal;
   if (excludes === p < significance) return [];
   return ["The interval is approximate and the test is exact; here they disagree, and the test decides."];
 }
@@ -542,20 +542,9 @@ function missingText(
 }
 
 function oftenText(p: number): string {
-  const often = Math.max(1, Math.round(p * 1000));
-  if (often === 1000) return "every comparison";
-  return p < 0.001 ? "less than 1 of 1,000 comparisons" : `${often} of 1,000 comparisons`;
-}
-
-function points(share: number): string {
-  const value = Math.round(share * 1000) / 10;
-  if (value === 0 && share > 0) return "less than 0.1 points";
-  return `${value} point${value === 1 ? "" : "s"}`;
-}
-
-function signed(share: number): string {
-  const value = Math.round(share * 1000) / 10;
-  return value < 0 ? `−${-value}` : value > 0 ? `+${value}` : "0";
+  if (p < 0.001) return "less than 1 of 1,000 comparisons";
+  const often = Math.round(p * 1000);
+  return often === 1000 ? "every comparison" : `${often} of 1,000 comparisons`;
 }
 
 function ratioStatement(
@@ -564,8 +553,9 @@ function ratioStatement(
   p: number,
 ): Statement {
   const verdict = p >= significance || ratio.ratio === 1 ? "undecided" : ratio.ratio < 1 ? "better" : "worse";
+  const isEnough = ratio.pairs >= minTasks;
   const interval =
-    ratio.low === undefined || ratio.high === undefined || ratio.pairs < minTasks
+    ratio.low === undefined || ratio.high === undefined || !isEnough
       ? ""
       : ` (95 % interval ${timesText(ratio.low)} to ${timesText(ratio.high)})`;
   const [verb, much] = ratioWords[metric];
@@ -574,16 +564,16 @@ function ratioStatement(
   const why =
     verdict !== "undecided" || times === "1"
       ? ""
-      : ratio.pairs < minTasks
+      : !isEnough
         ? `; whether that is chance cannot be said of fewer than ${minTasks} tasks`
-        : ", which chance alone may explain";
+        : `, which chance alone may explain${ratio.p < significance ? " where so much is compared (Holm's correction)" : ""}`;
   return withoutUndefined({
     question: "tasks like these" as const,
     metric,
     verdict,
     p: ratio.p,
     decidingP: p === ratio.p ? undefined : p,
-    text: `${about}${why}.`,
+    text: [`${about}${why}.`, ...(isEnough ? disagreement(ratio, 1) : [])].join(" "),
   });
 }
 

@@ -1,4 +1,4 @@
-import { countOf } from "../../base/visible-text.ts";
+import { countOf, percentText, pointsText } from "../../base/visible-text.ts";
 import { withoutNoise, withoutUndefined } from "../../base/json.ts";
 import type { ComparisonDocument, Question, Statement } from "../../model/comparison.ts";
 import { failCode, type FailOn, minTasks, type OpenDifference } from "../../statistics/compare.ts";
@@ -258,8 +258,7 @@ export function toolLines({ tools = [] }: ComparedDocument): readonly string[] {
 }
 
 function toolText({ tool, verdict, difference, adjustedP }: ComparedTool): string {
-  const points = Math.round(Math.abs(difference) * 1000) / 10;
-  return `${tool}  ${verdict} by ${points} points (p ${adjustedP < 0.001 ? "under 0.001" : adjustedP.toFixed(3)})`;
+  return `${tool}  ${verdict} by ${pointsText(difference)} (p ${adjustedP < 0.001 ? "under 0.001" : adjustedP.toFixed(3)})`;
 }
 
 /** Whether what is said of tasks like these has a base. */
@@ -269,18 +268,11 @@ export function hasEnoughTasks({ tasksLikeThese }: ComparedDocument): boolean {
 
 /** A rate with its interval, for people. */
 export function rateText(rate: Proportion): string {
-  return `${percent(rate.value)} (${rangeText(rate)})`;
+  return `${percentText(rate.value)} (${rangeText(rate)})`;
 }
 
 export function rangeText({ low, high }: Proportion): string {
-  return `${percent(low)} to ${percent(high)}`;
-}
-
-/** Only all is 100 %, and only nothing 0 %. */
-function percent(share: number): string {
-  const rounded = Math.round(share * 1000) / 10;
-  if (share < 1 && rounded === 100) return "over 99.9 %";
-  return share > 0 && rounded === 0 ? "under 0.1 %" : `${rounded} %`;
+  return `${percentText(low)} to ${percentText(high)}`;
 }
 
 /** What is said of the pass rates of the variants of one run, each compared with the first; else of its agents. Empty where it has one of each. */
