@@ -162,5 +162,6 @@ function sideOf(
     origin: originOf(result),
     trials,
     fingerprints: result.fingerprints,
+    isUntilDecided: result.decisions === undefined ? undefined : (true as const),
   });
 }

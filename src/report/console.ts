@@ -103,6 +103,7 @@ export function consoleReporter(output: ReporterOutput): Reporter {
     },
     onRunEnd(end) {
       progress?.stop();
+      print(lines?.rest?.() ?? []);
       const tasks = new Map<string, Task>(start?.plan.tasks.map((task) => [task.name, task]));
       const variety = varietyOf(end.result.trials);
       const quiet = output.quiet === true;
@@ -118,7 +119,10 @@ function dim(text: string): Piece {
 }
 
 /** The number of tasks and trials, and the agents. */
-function headerLines({ plan, environment, gradedFrom, retryOf, recorded }: RunStart, page: Page): string[] {
+function headerLines(
+  { plan, environment, gradedFrom, retryOf, recorded, durationMs }: RunStart,
+  page: Page,
+): string[] {
   const { tasks, trials, agents, name, until } = plan;
   const size = countOf(tasks.length, "task");
   const acting = agentsIn(trials, agents).map((agent) => `agent ${describeAgent(agent)}`);
@@ -127,7 +131,7 @@ function headerLines({ plan, environment, gradedFrom, retryOf, recorded }: RunSt
   const facts = [
     trials.length === tasks.length
       ? size
-      : `${size}, ${until === undefined ? "" : "at most "}${countOf(trials.length, "trial")}`,
+      : `${size}, ${until === undefined || durationMs !== undefined ? "" : "at most "}${countOf(trials.length, "trial")}`,
     ...(trials.length === 0 ? [] : acting.length === 0 ? [withoutAgent] : acting),
   ];
   const version = page.style.strong(`mcpvals ${visibleText(environment.mcpvals)}`);
@@ -179,6 +183,8 @@ interface TrialLines {
    * plan's order, so that one may wait for those before it.
    */
   of(result: TrialResult): string[];
+  /** The lines that waited for trials of the plan that did not run, since the run had decided. */
+  rest?(): string[];
   /** Name of a planned trial in one line, for progress. */
   readonly nameOf: (trial: Trial) => string;
 }
@@ -237,7 +243,7 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
       `  ${style[tone](mark)} ${verdict === "skip" ? style.dim(name) : name}  ${time}${note}`,
     ];
   };
-  if (isFolded) return { nameOf: plannedName, of: foldPasses(plan, variety, { style, width, linesOf }) };
+  if (isFolded) return { nameOf: plannedName, ...foldPasses(plan, variety, { style, width, linesOf }) };
   if (!isCheck) return { nameOf: plannedName, of: linesOf };
   const ended = new Map<string, TrialResult>();
   let next = 0;
@@ -262,7 +268,7 @@ function foldPasses(
   plan: Plan,
   variety: Variety,
   { style, width, linesOf }: Page & { readonly linesOf: TrialLines["of"] },
-): TrialLines["of"] {
+): Pick<Required<TrialLines>, "of" | "rest"> {
   const hasSeveral = variety.agents || variety.variants || variety.attempts;
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const groupOf = ({ task }: Pick<Trial, "task">): string => {
@@ -274,19 +280,23 @@ function foldPasses(
   for (const trial of plan.trials) left.set(groupOf(trial), (left.get(groupOf(trial)) ?? 0) + 1);
   const passes = new Map<string, number>();
   const { mark, tone } = verdictMarks.pass;
-  const foldedLine = (group: string, count: string): string =>
-    `  ${style[tone](mark)} ${cutToWidth(group, width - count.length - 6)}  ${style.dim(count)}`;
-  return (result) => {
-    const group = groupOf(result);
-    const isPass = result.verdict === "pass" && partialScore(result) === "";
-    const passed = (passes.get(group) ?? 0) + Number(isPass);
-    const rest = (left.get(group) ?? 0) - 1;
-    passes.set(group, passed);
-    left.set(group, rest);
-    return [
-      ...(isPass ? [] : linesOf(result)),
-      ...(rest === 0 && passed > 0 ? [foldedLine(group, `${formatInteger(passed)} passed`)] : []),
-    ];
+  const foldedLines = (group: string): string[] => {
+    const passed = passes.get(group) ?? 0;
+    passes.delete(group);
+    if (passed === 0) return [];
+    const count = `${formatInteger(passed)} passed`;
+    return [`  ${style[tone](mark)} ${cutToWidth(group, width - count.length - 6)}  ${style.dim(count)}`];
+  };
+  return {
+    of(result) {
+      const group = groupOf(result);
+      const isPass = result.verdict === "pass" && partialScore(result) === "";
+      const rest = (left.get(group) ?? 0) - 1;
+      passes.set(group, (passes.get(group) ?? 0) + Number(isPass));
+      left.set(group, rest);
+      return [...(isPass ? [] : linesOf(result)), ...(rest === 0 ? foldedLines(group) : [])];
+    },
+    rest: () => [...passes.keys()].flatMap(foldedLines),
   };
 }
 
@@ -308,7 +318,7 @@ interface Ending {
 /** The report at the end of a run: its sections, each after an empty line. */
 function endLines(
   ending: Ending,
-  { folder, coverage }: Partial<Pick<RunStart, "folder" | "coverage">>,
+  start: Partial<Pick<RunStart, "folder" | "coverage" | "command">>,
 ): string[] {
   const { quiet, end } = ending;
   const { result } = end;
@@ -316,7 +326,7 @@ function endLines(
   const gates = gateLines(result.gates ?? [], ending.page);
   const skipped = remarkLines("Skipped", skipRemarks(result.trials), ending);
   const warnings = remarkLines("Warnings", warningRemarks(result.trials), ending);
-  const summary = summaryLines(ending, folder);
+  const summary = summaryLines(ending, start);
   if (quiet) {
     const reasons = [
       skipped,
@@ -336,7 +346,7 @@ function endLines(
     baselineLines(result, ending.page),
     gates,
     decisionLines(result, ending.page),
-    coverage === true ? coverageLines(result, ending.page) : [],
+    start.coverage === true ? coverageLines(result, ending.page) : [],
     toolUseLines(result, ending.page),
     summary,
   ]);
@@ -565,7 +575,7 @@ function baselineLines({ comparison }: RunResult, { style, width }: Page): strin
 function decisionLines({ decisions = [] }: RunResult, page: Page): string[] {
   if (decisions.length === 0) return [];
   return [
-    page.style.strong("Decision"),
+    page.style.strong(decisions.length === 1 ? "Decision" : "Decisions"),
     "",
     ...decisions.flatMap((decision) =>
       paintText(
@@ -647,8 +657,14 @@ const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
   interrupted: "warn",
 };
 
-/** The last lines of a run: counts, models, verdict, the run folder, and the command that shows the first bad trial. */
-function summaryLines({ end: { result }, tasks, page, quiet }: Ending, folder: string | undefined): string[] {
+/**
+ * The last lines of a run: counts, models, verdict, the run folder, and the commands that show the first bad trial and go on with what was
+ * stopped.
+ */
+function summaryLines(
+  { end: { result }, tasks, page, quiet }: Ending,
+  { folder, command }: Partial<Pick<RunStart, "folder" | "command">>,
+): string[] {
   const { id, verdict, summary, trials, environment } = result;
   const mocked = describeMocks(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
@@ -677,7 +693,13 @@ function summaryLines({ end: { result }, tasks, page, quiet }: Ending, folder: s
   // `show` finds a run in the default folder by its id.
   const isUsual = /(?:^|[\\/])\.mcpvals[\\/]runs[\\/][^\\/]+$/.test(folder ?? "");
   const shown = visibleText(folder ?? "");
-  const show = `npx mcpvals show ${isUsual ? visibleText(id) : shown}${trial}`;
+  const named = isUsual ? visibleText(id) : shown;
+  const show = `npx mcpvals show ${named}${trial}`;
+  const isUsedUp = result.budget?.usedUp !== undefined;
+  const goOn =
+    command !== undefined && (isUsedUp || verdict === "interrupted")
+      ? [`to go on${isUsedUp ? " with a larger budget" : ""}: npx mcpvals resume ${named}`]
+      : [];
   return [
     ...paintFlow([...(isCheck ? [] : countPieces(summary)), ...facts.map(dim)], 2, page),
     ...(isCheck
@@ -686,6 +708,6 @@ function summaryLines({ end: { result }, tasks, page, quiet }: Ending, folder: s
     "",
     ` ${word}${exit}`.trimEnd(),
     ...(why === "" ? [] : paintText({ text: why }, 2, page)),
-    ...(folder === undefined ? [] : paintFlow([dim(`trace ${shown}`), dim(show)], 2, page)),
+    ...(folder === undefined ? [] : paintFlow([`trace ${shown}`, show, ...goOn].map(dim), 2, page)),
   ];
 }

@@ -19,6 +19,10 @@ export interface RunStart {
   readonly retryOf?: RunResult["retryOf"];
   /** How many trials of an earlier run, or of the same one before it was resumed, keep their verdicts. Absent: none. */
   readonly recorded?: number;
+  /** How it was started, of a run that can be resumed unless it has ended. */
+  readonly command?: unknown;
+  /** Of a recorded run that has ended. */
+  readonly durationMs?: number;
   /** Whether what no trial used is to be reported by name. */
   readonly coverage?: boolean;
 }

@@ -235,6 +235,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       plan,
       ...head,
       ...place,
+      ...command,
       ...onRecord,
       coverage: options.coverage ?? false,
     });

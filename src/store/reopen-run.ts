@@ -20,10 +20,23 @@ export interface Reopening {
 /**
  * Takes over the folder of a run whose process has ended, so that the run can go on in it. Its journal is written again with the
  * events that are kept; the other lines that can be read move to `journal.left-out.jsonl`, and a torn last line is dropped. An immediate end
- * at any moment leaves a folder that can be taken over again. Throws `store/in-use` while another process executes the run, and what the file
- * system throws.
+ * at any moment leaves a folder that can be taken over again. Throws `store/in-use` while another process executes the run, and
+ * `store/unwritable`.
  */
 export async function reopenRun(folder: string, reopening: Reopening): Promise<RunFolder> {
+  try {
+    return await takeOver(folder, reopening);
+  } catch (cause) {
+    if (cause instanceof McpvalsError || !(cause instanceof Error) || codeOf(cause) === undefined)
+      throw cause;
+    throw new McpvalsError("store/unwritable", `the run in ${folder} cannot go on: ${cause.message}`, {
+      hint: "Its trials are still there. Make the folder writable, or make room on its disk, and resume it again.",
+      cause,
+    });
+  }
+}
+
+async function takeOver(folder: string, reopening: Reopening): Promise<RunFolder> {
   claim(folder);
   await writeJson(folder, "run.json", {
     ...readHead(folder),

@@ -1,5 +1,13 @@
 import { once } from "node:events";
-import { appendFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { RunResult } from "../../src/model/result.ts";
@@ -195,6 +203,17 @@ describe("resume", () => {
     expect(folder.lines()).toEqual(lines);
   });
 
+  it("says what the file system refuses, and goes on when it no longer does", async () => {
+    using folder = await ran();
+    cutOff(folder, 10);
+    const inTheWay = join(folder.run, "journal.jsonl.part");
+    mkdirSync(inTheWay);
+    const refused = await runHere(["resume"], { cwd: folder.path });
+    expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("(store/unwritable)")]);
+    rmSync(inTheWay, { recursive: true });
+    expect((await runHere(["resume"], { cwd: folder.path })).code).toBe(0);
+  });
+
   it("refuses a run that does not say how it was started, that still goes on, and in another folder", async () => {
     using folder = await ran();
     cutOff(folder, 10);
@@ -361,5 +380,19 @@ describe("runs", () => {
     writeFileSync(join(folder.run, "run.json"), JSON.stringify({ ...head, process: undefined }));
     const listed = await runHere(["runs", "--verdict", "cut-off"], { cwd: folder.path });
     expect(listed.stdout).toMatch(/ {2}cut-off {2}/);
+    const shown = await runHere(["show"], { cwd: folder.path });
+    expect([shown.code, shown.stderr]).toEqual([130, ""]);
+    expect(shown.stdout).toMatch(/INTERRUPTED[^]*to go on: npx mcpvals resume \S+\n$/);
+  });
+
+  it("shows a run that goes on, and says that it does", async () => {
+    using folder = await ran();
+    cutOff(folder, 10);
+    const path = join(folder.run, "run.json");
+    const head = JSON.parse(readFileSync(path, "utf8")) as { process: object };
+    writeFileSync(path, JSON.stringify({ ...head, process: { ...head.process, pid: process.ppid } }));
+    const shown = await runHere(["show"], { cwd: folder.path });
+    expect(shown.stderr).toContain("note: the run still goes on");
+    expect(shown.stdout).not.toContain("to go on:");
   });
 });

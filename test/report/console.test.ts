@@ -405,6 +405,24 @@ it("has a line for each agent and variant of a task, all tasks together, and say
   );
 });
 
+it("says that nothing can be said of a variant without a verdict", async () => {
+  const task = workflow("books a flight");
+  const trials = ["old", "new"].flatMap((variant) =>
+    [1, 2].map((attempt) =>
+      variant === "old"
+        ? trialOf(task, { variant, attempt })
+        : brokenTrial(
+            task,
+            { code: "server/exited", kind: "environment", message: "it ended" },
+            { variant, attempt },
+          ),
+    ),
+  );
+  expect(await printed(sampleRun({ tasks: [task], trials }))).toContain(
+    "  On these tasks nothing can be said of new and old: no task has a verdict with both.",
+  );
+});
+
 it.each([
   [".mcpvals/runs/ID", "npx mcpvals show 20261121-101500-4f2a"],
   ["/home/me/.mcpvals/runs/ID", "npx mcpvals show 20261121-101500-4f2a"],

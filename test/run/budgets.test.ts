@@ -60,6 +60,7 @@ it("calls: no further trial begins, the run is incomplete, and can be gone on wi
   const ran = await cli("run", "--reporter", "console", "--reporter", "markdown=report.md");
   const text = `Incomplete: 0 failed, 2 not evaluated (2 not run). No further trial began: ${reason}.`;
   expect(said(ran)).toEqual([3, expect.stringContaining(`INCOMPLETE exit 3 ${text}`)]);
+  expect(said(ran)[1]).toContain("to go on with a larger budget: npx mcpvals resume ");
   expect(readFileSync(join(folder.path, "report.md"), "utf8")).toContain(reason);
   const result = resultIn(folder.path);
   expect(verdicts(result)).toEqual(["pass", "pass", "run/budget", "run/budget"]);

@@ -117,6 +117,12 @@ describe("run --until decided", () => {
     expect(decision).toMatchObject({ verdict: "better", maxRounds: 50 });
     expect(result.summary).toMatchObject({ skip: 0, total: result.trials.length });
     expect(result.trials.length).toBeLessThan(60);
+    const report = await runHere(["show"], at);
+    expect(report.stdout).toContain(`1 task, ${result.trials.length} trials`);
+    const compared = await runHere(["compare", "latest"], at);
+    expect(compared.stdout).toMatch(
+      /^new compared with old: 1 task\n {2}old and new ended when a difference was seen/,
+    );
     const shown = await runHere(["show", "-r", "json"], at);
     expect(shown.code).toBe(1);
     expect(JSON.parse(shown.stdout)).toMatchObject({ decisions: result.decisions, summary: result.summary });
@@ -125,6 +131,12 @@ describe("run --until decided", () => {
       readFileSync(join(runs, readdirSync(runs)[0] ?? "", "plan.json"), "utf8"),
     ) as Plan;
     expect(plan.trials.map(({ id }) => id)).toEqual(result.trials.map(({ id }) => id));
+  });
+
+  it("has a line for what passed, though the run ended before all that was planned", async () => {
+    using folder = folderOf({ [config]: moods });
+    const { stdout } = await runHere(["run", "--until", "decided"], { cwd: folder.path });
+    expect(stdout).toMatch(/\n {2}✓ moods › mood {2}\d+ passed\n/);
   });
 
   it("is incomplete when it is undecided", async () => {

@@ -34,7 +34,7 @@ async function execute(name: string, { errors, flaky, ...flags }: RetryFlags): P
   const { trials } = replayRun(run).result;
   if (run.durationMs === undefined || run.interrupted === true)
     throw new McpvalsError("usage/invalid-option", `the run ${run.id} has not ended`, {
-      hint: `Let it end: npx mcpvals resume ${run.id}`,
+      hint: `Let it end; if it was interrupted: npx mcpvals resume ${run.id}`,
     });
   if (errors === true) {
     if (trials.some((trial) => trial.verdict === "error" || trial.verdict === "timeout" || wasNotRun(trial)))

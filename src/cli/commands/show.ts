@@ -12,6 +12,7 @@ import { readTrace } from "../../trace/trajectory.ts";
 import { toolEvents } from "../../trace/agent-acts.ts";
 import { readJournal } from "../../store/journal.ts";
 import { defaultRunsFolder, type OpenedRun, openRun, type StoredRun } from "../../store/run-folder.ts";
+import { readHead, runState } from "../../store/run-files.ts";
 import { misfitIn } from "../../store/misfits.ts";
 import { addReporterFlag, type SetExitCode } from "../flags.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
@@ -120,10 +121,13 @@ async function showRun(
   { coverage }: Required<Pick<RunStart, "coverage">>,
 ): Promise<number> {
   const reporters = createMultiplexer(openReporters(specs));
+  const { command, ...head } = opened;
+  const goesOn = runState(opened.folder, readHead(opened.folder)) === "running";
   // It begins at once, since reading a large run takes a while.
-  await reporters.onRunStart({ ...opened, coverage });
+  await reporters.onRunStart({ ...head, ...(goesOn ? {} : { command }), coverage });
   const { result, evidence, torn } = await readRunEnd(opened);
-  noteTorn({ torn });
+  if (goesOn) writeError("note: the run still goes on: what has not ended yet is shown as interrupted");
+  else noteTorn({ torn });
   for (const trial of result.trials) await reporters.onTrialEnd(trial);
   await reporters.onRunEnd({ result, evidence });
   await reporters.close();

@@ -24,6 +24,8 @@ export interface NamedSide<T extends ComparedTrial = ComparedTrial> extends Side
   readonly alias?: string;
   /** Equal for sides that share trials: the id of the run that recorded them, also of a retry, or the path of a file. */
   readonly origin: string;
+  /** Whether the number of its trials depended on their verdicts. */
+  readonly isUntilDecided?: true;
 }
 
 export interface CompareSidesOptions {
@@ -139,6 +141,7 @@ function notesOf(
     [first, unscored.before],
     [second, unscored.after],
   ] as const;
+  const ended = [...new Set([first, second].filter((side) => side.isUntilDecided).map(({ name }) => name))];
   const unknown =
     across === undefined ? [first, second].filter(({ fingerprints }) => fingerprints === undefined) : [];
   return [
@@ -147,6 +150,11 @@ function notesOf(
       if (unfinished !== undefined) return [`${name} ${unfinished}${count === 0 ? "" : `: ${lacking}`}.`];
       return count === 0 ? [] : [`${lacking}.`];
     }),
+    ...(ended.length === 0
+      ? []
+      : [
+          `${ended.join(" and ")} ended when a difference was seen (--until decided): the intervals and probabilities here are too sure. Those of its own decisions hold.`,
+        ]),
     ...(unknown.length === 0
       ? []
       : [
@@ -275,7 +283,10 @@ export function rangeText({ low, high }: Proportion): string {
   return `${percentText(low)} to ${percentText(high)}`;
 }
 
-/** What is said of the pass rates of the variants of one run, each compared with the first; else of its agents. Empty where it has one of each. */
+/**
+ * What is said of the pass rates of the variants of one run, each compared with the first; else of its agents. Empty where it has
+ * one of each.
+ */
 export function comparisonsOf(trials: readonly ComparedTrial[]): readonly (readonly Statement[])[] {
   const across = (["variant", "agent"] as const).find((kind) => namesIn(trials, kind).length > 1);
   if (across === undefined) return [];
@@ -290,9 +301,21 @@ export function comparisonsOf(trials: readonly ComparedTrial[]): readonly (reado
     comparison: compareRuns(first, second, { across }),
   }));
   return statementsOf(compared).map((statements, index) => {
-    const hasTasks = (compared[index]?.comparison.tasksLikeThese?.difference.pairs ?? 0) >= minTasks;
+    const { second, comparison } = compared[index] ?? {};
+    if (statements.length === 0) return [nothingMeasured(first.name, second?.name ?? "")];
+    const hasTasks = (comparison?.tasksLikeThese?.difference.pairs ?? 0) >= minTasks;
     return statements.filter(
       ({ metric, question }) => metric === "pass rate" && (hasTasks || question === "these tasks"),
     );
   });
+}
+
+function nothingMeasured(first: string, second: string): Statement {
+  return {
+    question: "these tasks",
+    metric: "pass rate",
+    verdict: "undecided",
+    p: 1,
+    text: `On these tasks nothing can be said of ${second} and ${first}: no task has a verdict with both.`,
+  };
 }
