@@ -618,13 +618,15 @@ function gateLines(gates: readonly Gate[], { style, width }: Page): string[] {
     maxTitleWidth,
     width - 45,
   );
+  const valueWidth = widestOf(gates.map((gate) => formatMeasure(gate).length));
+  const wantedWidth = widestOf(gates.map((gate) => wantedText(gate).length));
   const lines = gates.map((gate) => {
     const { name, verdict, value, trials } = gate;
     const { mark, tone } = verdictMarks[verdict === "incomplete" ? "error" : verdict];
     const shown = padToWidth(cutToWidth(visibleText(name), nameWidth), nameWidth);
     const about = value === null ? "not measured" : countOf(trials, "trial");
-    const measured = formatMeasure(gate).padStart(5);
-    return `  ${style[tone](mark)} ${shown}  ${measured}  ${style.dim(`${wantedText(gate).padEnd(14)}  ${about}`)}`;
+    const measured = formatMeasure(gate).padStart(Math.max(5, valueWidth));
+    return `  ${style[tone](mark)} ${shown}  ${measured}  ${style.dim(`${wantedText(gate).padEnd(Math.max(14, wantedWidth))}  ${about}`)}`;
   });
   return [style.strong("Thresholds"), "", ...lines];
 }

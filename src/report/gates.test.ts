@@ -137,7 +137,8 @@ it.each<readonly [string, readonly TrialResult[], number, Told]>([
   ["of failed trials too", [paid(0.01), paid(0.05, "fail")], 0.02, ["fail", 0.03, 2]],
   ["of a model that costs nothing", [paid(0)], 0, ["pass", 0, 1]],
   ["one unknown", [paid(0.01), paid(-1)], 0.02, ["incomplete", 0.01, 1]],
-  ["one unknown, and the rest is too much", [paid(0.05), paid(-1)], 0.02, ["fail", 0.025, 1]],
+  ["one unknown, and the rest is too much", [paid(0.05), paid(-1)], 0.02, ["fail", 0.05, 1]],
+  ["one that was cut was too much", [paid(0.01), paid(5, "timeout")], 0.02, ["fail", 2.505, 1]],
   ["unknown", [paid(-1)], 99, ["incomplete", null, 0]],
   ["a trial that was cut", [paid(0.01), paid(undefined, "timeout")], 0.02, ["incomplete", 0.01, 1]],
   ["no model", [paid(undefined)], 0.02, ["incomplete", null, 0]],
@@ -160,6 +161,19 @@ it.each<readonly [string, readonly TrialResult[], RunResult["latency"], number, 
 ])("maxP95Latency: %s", (_, trials, latency, threshold, told) => {
   const [gate] = gatesOf(trials, { maxP95Latency: threshold }, latency && { latency });
   expect([gate?.verdict, gate?.value, gate?.trials]).toEqual(told);
+});
+
+it("says the unit of a latency, and why a cost was not measured", () => {
+  const [latency] = gatesOf(
+    [trial("pass")],
+    { maxP95Latency: 100 },
+    { latency: { calls: 9, unanswered: 0, p95Ms: 100.5 } },
+  );
+  expect(latency && gateText(latency)).toBe("maxP95Latency 100.5 ms is above 100 ms (1 trial)");
+  const [cost] = gatesOf([paid(-1)], { maxCost: 1 });
+  expect(cost && gateText(cost)).toBe(
+    "maxCost was not measured, since no cost of an agent is known, at most 1 allowed",
+  );
 });
 
 const items = (total: number, unused: readonly string[]) => ({ total, unused });

@@ -1,5 +1,5 @@
 import picocolors from "picocolors";
-import { lowerBound, maxCost, roundMeasured } from "../graders/measurements/metrics.ts";
+import { lowerBound, maxCost, maxP95Latency, roundMeasured } from "../graders/measurements/metrics.ts";
 import type { AgentSummary } from "../model/agent.ts";
 import type { Trial } from "../model/plan.ts";
 import { withoutModel } from "../model/without-model.ts";
@@ -339,9 +339,16 @@ export function totalRows(
   const tasks = new Set(trials.map(({ task }) => task));
   if (tasks.size < 2) return [];
   const named = { ...variety, attempts: false };
-  return (rates?.groups ?? []).map(({ agent, variant, passed, scored, unscored, theseTasks }) => ({
+  const groups = rates?.groups ?? [];
+  const hasAgents = groups.some(({ agent }) => agent !== null);
+  return groups.map(({ agent, variant, passed, scored, unscored, theseTasks }) => ({
     title: "all tasks",
-    name: variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named),
+    name: [
+      hasAgents && agent === null ? "no agent" : "",
+      variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named),
+    ]
+      .filter((part) => part !== "")
+      .join(" · "),
     count: countText({ passed, scored, unjudged: unscored }),
     tone: passed < scored ? ("bad" as const) : unscored > 0 ? ("warn" as const) : ("good" as const),
     cells: [intervalText(theseTasks), "", "", "", ""] as const,
@@ -527,12 +534,18 @@ export function trialReason(trial: TrialResult): string {
 export function formatMeasure({ name, value, threshold, atMost }: Gate): string {
   if (value === null) return "-";
   if (name === maxCost) return String(Number(value.toFixed(6)));
-  return roundMeasured({ value, threshold, atMost }).toFixed(3).replace(/0$/, "");
+  const rounded = roundMeasured({ value, threshold, atMost });
+  if (name === maxP95Latency) return `${Number(rounded.toFixed(2))} ms`;
+  return rounded.toFixed(3).replace(/0$/, "");
 }
 
 /** What a value has to be, in words. */
-export function wantedText({ threshold, atMost }: Pick<Gate, "threshold" | "atMost">): string {
-  return `${atMost === true ? "at most" : "at least"} ${threshold}`;
+export function wantedText(gate: Pick<Gate, "name" | "threshold" | "atMost">): string {
+  return `${gate.atMost === true ? "at most" : "at least"} ${thresholdText(gate)}`;
+}
+
+function thresholdText({ name, threshold }: Pick<Gate, "name" | "threshold">): string {
+  return name === maxP95Latency ? `${threshold} ms` : String(threshold);
 }
 
 /** A threshold with what was measured, in words. */
@@ -540,12 +553,13 @@ export function gateText(gate: Gate): string {
   const { name, verdict, value, threshold, trials, atMost } = gate;
   const what = visibleText(name);
   const needed = `${wantedText(gate)} ${atMost === true ? "allowed" : "needed"}`;
-  if (value === null) return `${what} was not measured, ${needed}`;
+  if (value === null)
+    return `${what} was not measured${name === maxCost ? ", since no cost of an agent is known" : ""}, ${needed}`;
   const measured = `${what} ${formatMeasure(gate)}`;
   const about = `${countOf(trials, "trial")}${intervalOf(gate)}`;
   if (verdict === "fail") {
     if (name === lowerBound) return `${measured}: the whole interval is below ${threshold} (${about})`;
-    return `${measured} is ${atMost === true ? "above" : "below"} ${threshold} (${about})`;
+    return `${measured} is ${atMost === true ? "above" : "below"} ${thresholdText(gate)} (${about})`;
   }
   if (verdict === "pass") return `${measured}, ${needed} (${about})`;
   return `${measured} of ${about}, ${needed}: ${undecidedText(gate)}`;

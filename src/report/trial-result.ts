@@ -513,8 +513,8 @@ function costGate(trials: readonly TrialResult[], threshold: number): Gate {
   }
   const common = { name: maxCost, threshold, atMost: true, trials: measured } as const;
   const least = measured + open === 0 ? 0 : rounded(known / (measured + open));
-  if (least > threshold) return { ...common, verdict: "fail", value: least };
   const value = measured === 0 ? null : rounded(sum / measured);
+  if (least > threshold) return { ...common, verdict: "fail", value: Math.max(least, value ?? 0) };
   return { ...common, verdict: value === null || open > 0 ? "incomplete" : "pass", value };
 }
 

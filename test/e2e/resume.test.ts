@@ -168,6 +168,8 @@ describe("resume", () => {
     const outcome = await runHere(["resume"], { cwd: folder.path });
     expect([outcome.code, outcome.stdout]).toEqual([1, ""]);
     expect(outcome.stderr).toMatch(/has ended, so there is nothing to resume: fail/);
+    const reported = await runHere(["resume", "-r", "json"], { cwd: folder.path });
+    expect([reported.code, JSON.parse(reported.stdout)]).toEqual([1, result]);
     expect([folder.lines(), folder.result()]).toEqual([journal, result]);
   });
 

@@ -405,6 +405,18 @@ it("has a line for each agent and variant of a task, all tasks together, and say
   );
 });
 
+it("tells all tasks without an agent apart from those of the only agent", async () => {
+  const [called, asked] = [workflow("is called"), workflow("is asked")];
+  const trials = [1, 2].flatMap((attempt) => [
+    trialOf(called, { attempt }),
+    trialOf(asked, { attempt, agent: "scripted" }),
+  ]);
+  const run = sampleRun({ tasks: [called, asked], trials });
+  const result = { ...run.end.result, ...ratesOf(run.end.result.trials) };
+  const text = await printed({ ...run, end: { ...run.end, result } });
+  expect(text).toMatch(/\n {2}all tasks +no agent +2\/2 .*\n {2}all tasks +2\/2 /);
+});
+
 it("says that nothing can be said of a variant without a verdict", async () => {
   const task = workflow("books a flight");
   const trials = ["old", "new"].flatMap((variant) =>

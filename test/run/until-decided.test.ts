@@ -121,7 +121,7 @@ describe("run --until decided", () => {
     expect(report.stdout).toContain(`1 task, ${result.trials.length} trials`);
     const compared = await runHere(["compare", "latest"], at);
     expect(compared.stdout).toMatch(
-      /^new compared with old: 1 task\n {2}old and new ended when a difference was seen/,
+      /^new compared with old: 1 task\n {2}The number of trials of old and new depends on/,
     );
     const shown = await runHere(["show", "-r", "json"], at);
     expect(shown.code).toBe(1);

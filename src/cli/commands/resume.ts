@@ -53,6 +53,8 @@ async function execute(name: string, flags: ResumeFlags): Promise<number> {
   if (stored.durationMs !== undefined && !wasStopped) {
     const { verdict } = readResultHead(stored.folder);
     writeError(`The run ${stored.id} has ended, so there is nothing to resume: ${verdict}.`);
+    if (flags.reporter !== undefined)
+      return (await import("./show.ts")).showRun(stored, flags.reporter, { coverage: false });
     return exitCode(verdict);
   }
   return runAgain({ run: stored, use: "resume" }, flags);

@@ -115,7 +115,8 @@ function noteTorn({ torn }: Pick<StoredRun, "torn">): void {
   if (torn) writeError("The journal's last line is incomplete and was ignored.");
 }
 
-async function showRun(
+/** Reports a recorded run again. Returns its exit code. */
+export async function showRun(
   opened: OpenedRun,
   specs: readonly string[],
   { coverage }: Required<Pick<RunStart, "coverage">>,

@@ -141,7 +141,7 @@ function notesOf(
     [first, unscored.before],
     [second, unscored.after],
   ] as const;
-  const ended = [...new Set([first, second].filter((side) => side.isUntilDecided).map(({ name }) => name))];
+  const ended = [first, second].filter(({ isUntilDecided }) => isUntilDecided).map(({ name }) => name);
   const unknown =
     across === undefined ? [first, second].filter(({ fingerprints }) => fingerprints === undefined) : [];
   return [
@@ -153,7 +153,7 @@ function notesOf(
     ...(ended.length === 0
       ? []
       : [
-          `${ended.join(" and ")} ended when a difference was seen (--until decided): the intervals and probabilities here are too sure. Those of its own decisions hold.`,
+          `The number of trials of ${ended.join(" and ")} depends on their verdicts (--until decided), so the intervals and probabilities here are too sure. Those of the run's own decisions hold.`,
         ]),
     ...(unknown.length === 0
       ? []
