@@ -491,7 +491,14 @@ export const resultSchema = z
       )
       .exactOptional(),
     retryOf: z
-      .strictObject({ id: z.string().describe("Its id."), startedAt: z.string().describe("When it began.") })
+      .strictObject({
+        id: z.string().describe("Its id."),
+        startedAt: z.string().describe("When it began."),
+        first: z
+          .string()
+          .describe("The run that recorded the first trials, if that run was a retry itself: its id.")
+          .exactOptional(),
+      })
       .describe(
         "The run of which this one tried errors or flaky tasks again. Absent for a run that is no retry.",
       )

@@ -179,7 +179,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   const retryOf =
     earlier === undefined || resume !== undefined
       ? resume && exact({ retryOf: resume.retryOf })
-      : { retryOf: { id: earlier.run.id, startedAt: earlier.run.startedAt } };
+      : { retryOf: await retryOfRun(earlier.run) };
   const head = { id: resume?.id ?? runId(startedAt), startedAt, environment, ...retryOf };
   const source = targetsOf(loaded, environment) ?? redact(sourceOf(loaded));
   const keep = (trajectory: Trajectory, result: TrialResult): void => {
@@ -324,6 +324,12 @@ function environmentOf(
 function withTrials(plan: Plan, results: readonly TrialResult[]): Plan {
   const ids = new Set(results.map(({ id }) => id));
   return { ...plan, trials: plan.trials.filter(({ id }) => ids.has(id)) };
+}
+
+/** The run of which another tries something again, and the first one where that is a retry itself. */
+async function retryOfRun(run: OpenedRun): Promise<NonNullable<RunResult["retryOf"]>> {
+  const first = (await import("../report/baseline.ts")).originOf(run);
+  return exact({ id: run.id, startedAt: run.startedAt, first: first === run.id ? undefined : first });
 }
 
 function versions(): Pick<RunEnvironment, "mcpvals" | "node" | "platform"> {

@@ -318,12 +318,17 @@ describe("retry", () => {
   });
 
   it("--flaky runs all trials of the tasks with different verdicts", async () => {
-    using folder = await runWith(["good", "bad", "good", "good", "good"]);
+    using folder = await runWith(["good", "bad", "good"]);
     const outcome = await runHere(["retry", "--flaky", "-r", "json"], { cwd: folder.path });
     const result = JSON.parse(outcome.stdout) as RunResult;
     expect(result.summary.total).toBe(4);
-    expect(result.retryOf).toBeDefined();
     expect(outcome.code).toBe(1);
+    const again = await runHere(["retry", "--flaky", "-r", "json"], { cwd: folder.path });
+    const { retryOf, id } = JSON.parse(again.stdout) as RunResult;
+    const first = result.retryOf?.id ?? "";
+    expect(retryOf).toMatchObject({ id: result.id, first });
+    const compared = await runHere(["compare", first, id], { cwd: folder.path });
+    expect([compared.code, compared.stderr]).toEqual([2, expect.stringContaining("have the same trials")]);
   });
 
   it("refuses a run that has not ended, and an option too few", async () => {
