@@ -257,6 +257,11 @@ const rows: readonly Row[] = [
     },
   ],
   ["Config.concurrency", { concurrency: 7 }, { concurrency: 7 }],
+  [
+    "Config.budget Budget.cost Budget.tokens Budget.calls Budget.time",
+    { budget: { cost: 1.5, tokens: 2000, calls: 3, time: "1m" } },
+    { budget: { cost: 1.5, tokens: 2000, calls: 3, timeMs: 60_000 } },
+  ],
   ["Config.thresholds", { thresholds: { score: 0.9 } }, { thresholds: { score: 0.9 } }],
   ["Config.reporters", { reporters: ["json=out.json", "junit"] }, { reporters: ["json=out.json", "junit"] }],
   ["Config.seed", { seed: 7 }, { seed: 7 }],
@@ -513,6 +518,7 @@ const effects: Readonly<Record<string, () => void>> = {
   ...extensionEffects,
   "Config.tasks": () =>
     expect(parse({ tasks: ["a/*.yaml"] })).toMatchObject({ taskFiles: { patterns: ["a/*.yaml"] } }),
+  "Config.prices": () => expect(parse({ prices: "p.yaml" })).toMatchObject({ prices: "/dir/p.yaml" }),
   "Config.inheritEnv": () => {
     expect(parse({ inheritEnv: true })).toMatchObject({ taskFiles: { inheritEnv: true } });
     expect(parse({ inheritEnv: ["A"] })).toMatchObject({ taskFiles: { inheritEnv: ["A"] } });
