@@ -436,6 +436,10 @@ const decisionSchema = z
       kind: z.literal("threshold").describe("The pass rate was compared with a threshold."),
       threshold: z.string().describe("Name of the threshold."),
       value: z.number().describe("Its value."),
+      variant: z
+        .string()
+        .describe("Of `lowerBound`: the variant whose pass rate is meant. Absent if the eval has none.")
+        .exactOptional(),
       verdict: z.enum(["met", "missed", "undecided"]).describe("Whether the pass rate reaches it."),
       ...decisionFields,
     }),

@@ -111,8 +111,13 @@ function questionsOf({
   const agents = [...new Set(trials.flatMap(({ agent }) => agent ?? []))];
   const by = variants.length > 1 ? "variant" : "agent";
   const [first = "", ...others] = by === "variant" ? variants : agents;
-  const names = decidableThresholds(thresholds);
-  const alpha = 0.05 / (others.length + names.length);
+  const wanted = decidableThresholds(thresholds).flatMap((threshold) =>
+    // Every variant has to reach this one.
+    threshold === lowerBound && variants.length > 0
+      ? variants.map((variant) => ({ threshold, variant }))
+      : [{ threshold }],
+  );
+  const alpha = 0.05 / (others.length + wanted.length);
   const inRound = trials.filter(({ attempt }) => attempt === 1).length;
   const sequences = (variance: number): Pick<Question, "low" | "high"> => ({
     low: new ConfidenceSequence({ alpha, variance }),
@@ -136,15 +141,18 @@ function questionsOf({
       ...sequences(1 / (8 * pairs)),
     };
   });
-  const gates = names.map((threshold): Question => {
+  const gates = wanted.map((asked: { threshold: string; variant?: string }): Question => {
+    const { threshold, variant } = asked;
     const value = thresholds[threshold] ?? 0;
+    const isMeant = (trial: Pick<Outcome, "variant">): boolean =>
+      variant === undefined || trial.variant === variant;
     return {
-      sample: rateIn,
+      sample: (round) => rateIn(round.filter(isMeant)),
       decide: ({ low, high }, rounds) => {
         const verdict = low >= value ? "met" : high < value ? "missed" : "undecided";
-        return { kind: "threshold", threshold, value, verdict, low, high, ...rounds };
+        return { kind: "threshold", ...asked, value, verdict, low, high, ...rounds };
       },
-      ...sequences(1 / (4 * inRound)),
+      ...sequences(1 / (4 * trials.filter((trial) => trial.attempt === 1 && isMeant(trial)).length)),
     };
   });
   return [...comparisons, ...gates];
@@ -162,20 +170,27 @@ function differenceIn(
   first: string,
   second: string,
 ): Sample | undefined {
-  const pairs = Map.groupBy(
-    round.filter((trial) => trial[by] === first || trial[by] === second),
-    ({ task, agent, variant }) => JSON.stringify([task, by === "variant" ? agent : variant]),
-  );
-  const differences = [...pairs.values()].flatMap((pair): Sample[] => {
-    const [before, after] = [first, second].map((name) => passOf(pair.find((trial) => trial[by] === name)));
-    if (before === undefined || after === undefined) return [];
-    return [{ low: after.low - before.high, high: after.high - before.low }];
+  return meanOfTasks(round, (trials) => {
+    const pairs = Map.groupBy(trials, ({ agent, variant }) => (by === "variant" ? agent : variant));
+    return [...pairs.values()].flatMap((pair): Sample[] => {
+      const [before, after] = [first, second].map((name) => passOf(pair.find((trial) => trial[by] === name)));
+      if (before === undefined || after === undefined) return [];
+      return [{ low: (after.low - before.high + 1) / 2, high: (after.high - before.low + 1) / 2 }];
+    });
   });
-  return meanSample(differences.map(({ low, high }) => ({ low: (low + 1) / 2, high: (high + 1) / 2 })));
 }
 
 function rateIn(round: readonly Outcome[]): Sample | undefined {
-  return meanSample(round.flatMap((trial) => passOf(trial) ?? []));
+  return meanOfTasks(round, (trials) => trials.flatMap((trial) => passOf(trial) ?? []));
+}
+
+/** Each task counts the same, whatever its agents and variants. */
+function meanOfTasks(
+  round: readonly Outcome[],
+  samplesOf: (trials: readonly Outcome[]) => readonly Sample[],
+): Sample | undefined {
+  const tasks = [...Map.groupBy(round, ({ task }) => task).values()];
+  return meanSample(tasks.flatMap((trials) => meanSample(samplesOf(trials)) ?? []));
 }
 
 function meanSample(samples: readonly Sample[]): Sample | undefined {
@@ -209,8 +224,9 @@ export function decisionText(decision: Decision): string {
   const undecided = `After ${countOf(rounds, "round")}${most} it is undecided`;
   const decided = `Decided after ${rounds} of at most ${countOf(maxRounds, "round")}; that holds in 95 % of all runs, however often one looks.`;
   if (decision.kind === "threshold") {
-    const wanted = `the threshold ${decision.threshold} ${percentText(decision.value)}`;
-    const range = `the pass rate on these tasks is between ${percentText(low)} and ${percentText(high)}`;
+    const { threshold, value, variant } = decision;
+    const wanted = `the threshold ${threshold} ${percentText(value)}`;
+    const range = `the pass rate${variant === undefined ? "" : ` of ${variant}`} on these tasks is between ${percentText(low)} and ${percentText(high)}`;
     if (verdict === "undecided") return `${undecided} whether ${wanted} is met: ${range}.`;
     return `The${wanted.slice(3)} is ${verdict}: ${range}. ${decided}`;
   }

@@ -104,7 +104,9 @@ function undecidedIn(decisions: readonly Decision[]): number {
 function decisionSuite(decisions: readonly Decision[]): string {
   const cases = decisions.map((decision) => {
     const name =
-      decision.kind === "threshold" ? decision.threshold : `${decision.second} or ${decision.first}`;
+      decision.kind === "threshold"
+        ? `${decision.threshold}${decision.variant === undefined ? "" : ` of ${decision.variant}`}`
+        : `${decision.second} or ${decision.first}`;
     const open = `    <testcase${xmlAttributes({ name, classname: "mcpvals.decisions" })}>`;
     const text = visibleText(decisionText(decision));
     const outcome =

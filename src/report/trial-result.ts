@@ -582,14 +582,17 @@ function boundGate(trials: readonly TrialResult[], threshold: number): Gate {
   const tasks = taskRates(trials);
   const [decides] = [...Map.groupBy(tasks, ({ variant }) => variant)]
     .map(([variant, group]) => boundOf(variant, group, threshold))
-    .toSorted((a, b) => rankOf(a) - rankOf(b) || (a.value ?? 0) - (b.value ?? 0));
+    .toSorted(byDeciding);
   const none = { name: lowerBound, threshold, trials: 0, verdict: "incomplete", value: null } as const;
   return decides === undefined ? none : { ...decides, trials: sumOf(tasks.map(({ scored }) => scored)) };
 }
 
 /** What decides about several variants comes first. */
-function rankOf({ verdict, value }: Gate): number {
-  return value === null ? 1 : ["fail", "incomplete", "pass"].indexOf(verdict);
+function byDeciding(a: Gate, b: Gate): number {
+  const [first = 0, second = 0] = [a, b].map(({ verdict, value }) =>
+    value === null ? 1 : ["fail", "incomplete", "pass"].indexOf(verdict),
+  );
+  return first - second || (a.value ?? 0) - (b.value ?? 0);
 }
 
 function boundOf(variant: string | undefined, tasks: readonly TaskRate[], threshold: number): Gate {
@@ -608,16 +611,18 @@ function boundOf(variant: string | undefined, tasks: readonly TaskRate[], thresh
     : measured;
 }
 
-/** Where the number of trials depended on their verdicts, the interval that allows this decides. */
-function decidedGate(gate: Gate, { decisions }: Covering): Gate {
-  const decision = decisions?.find((each) => each.kind === "threshold" && each.threshold === gate.name);
-  if (decision === undefined) return gate;
-  const { verdict, low } = decision;
-  return {
-    ...gate,
-    value: low,
-    verdict: verdict === "met" ? "pass" : verdict === "missed" ? "fail" : "incomplete",
-  };
+/** Where the number of trials depended on their verdicts, the interval that allows this decides, of the variant that decides. */
+function decidedGate(gate: Gate, { decisions = [] }: Covering): Gate {
+  const { name, threshold, trials } = gate;
+  const [decides] = decisions
+    .flatMap((each): readonly Gate[] => {
+      if (each.kind !== "threshold" || each.threshold !== name) return [];
+      const { variant, low: value, high } = each;
+      const verdict = each.verdict === "met" ? "pass" : each.verdict === "missed" ? "fail" : "incomplete";
+      return [withoutUndefined({ name, threshold, trials, variant, verdict, value, high })];
+    })
+    .toSorted(byDeciding);
+  return decides ?? gate;
 }
 
 /** A trial that should have been measured and was not could have had any value, from 0 to 1 where it is a score or a share. */

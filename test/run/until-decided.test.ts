@@ -82,8 +82,36 @@ describe("a decision", () => {
     const decisions = decide(planOf(5, { maxTrials: 200 }, { lowerBound: 0.6 }), () =>
       random() < rate ? "pass" : "fail",
     );
-    expect(decisions.map(({ kind }) => kind)).toEqual(["comparison", "threshold"]);
-    expect(decisions[1]).toMatchObject({ threshold: "lowerBound", value: 0.6, verdict });
+    const made = decisions.map((each) => [each.kind, each.kind === "threshold" ? each.variant : ""]);
+    expect(made).toEqual([
+      ["comparison", ""],
+      ["threshold", "old"],
+      ["threshold", "new"],
+    ]);
+    for (const decision of decisions.slice(1))
+      expect(decision).toMatchObject({ threshold: "lowerBound", value: 0.6, verdict });
+  });
+
+  it("is that a variant misses the lower bound, though the mean of all variants reaches it", () => {
+    const random = randomFrom(11);
+    const decisions = decide(planOf(5, { maxTrials: 400 }, { lowerBound: 0.7 }), ({ variant }) =>
+      random() < (variant === "new" ? 1 : 0.5) ? "pass" : "fail",
+    );
+    expect(decisions.map(({ verdict }) => verdict)).toEqual(["better", "missed", "met"]);
+  });
+
+  it("counts each task the same, however many agents try it", () => {
+    const trials = Array.from({ length: 200 }, (_, index) =>
+      ["x", "y", "z", null].map((agent): Trial => ({
+        id: `${index}-${agent}`,
+        task: agent === null ? "easy" : "hard",
+        agent,
+        attempt: index + 1,
+      })),
+    ).flat();
+    const plan = { trials, until: { maxTrials: 200 }, thresholds: { passRate: 0.4 } } as unknown as Plan;
+    const decisions = decide(plan, ({ task }) => (task === "easy" ? "pass" : "fail"));
+    expect(decisions.at(-1)).toMatchObject({ threshold: "passRate", verdict: "met" });
   });
 });
 
@@ -185,7 +213,9 @@ describe("run --until decided", () => {
     const run = await runHere(args, { cwd: folder.path });
     const { gates = [], decisions = [], trials } = JSON.parse(run.stdout) as RunResult;
     expect(run.code).toBe(0);
-    expect(gates[0]).toMatchObject({ name: "lowerBound", verdict: "pass", value: decisions[0]?.low });
+    const [decision] = decisions;
+    const decided = { value: decision?.low, high: decision?.high };
+    expect(gates).toMatchObject([{ name: "lowerBound", variant: "new", verdict: "pass", ...decided }]);
     expect(trials.length).toBeLessThan(100);
   });
 
