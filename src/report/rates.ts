@@ -147,6 +147,11 @@ export function wasNotRun(trial: Skippable): boolean {
   return trial.error === undefined ? trial.grades.length === 0 : trial.error.kind === "interrupted";
 }
 
+/** Whether a trial has no verdict because of an error or a timeout, or since it was not run. */
+export function lacksVerdict(trial: Skippable): boolean {
+  return trial.verdict === "error" || trial.verdict === "timeout" || wasNotRun(trial);
+}
+
 /** Whether a trial was not measured on purpose: its task requires what is not there, or had nothing to do. */
 export function wasLeftOut(trial: Skippable): boolean {
   return trial.verdict === "skip" && !wasNotRun(trial) && !checkedNothing(trial);

@@ -4,7 +4,7 @@ import type { TrialResult } from "../model/result.ts";
 import { costOf, wholeCost } from "../report/rates.ts";
 import { formatDuration, moneyText } from "../report/text.ts";
 
-type Spent = Pick<TrialResult, "id" | "form" | "usage" | "judgeUsage" | "ran" | "tools" | "toolsCalled">;
+type Spent = Pick<TrialResult, "id" | "form" | "usage" | "judgeUsage" | "ran" | "tools">;
 
 /** What the trials of a run have used of its budget. */
 export class Spending {
@@ -31,7 +31,7 @@ export class Spending {
 
   /** Adds a trial that has ended. */
   add(trial: Spent): void {
-    const { id, form, usage, judgeUsage, ran, tools, toolsCalled = 0 } = trial;
+    const { id, form, usage, judgeUsage, ran, tools } = trial;
     const cost = costOf([trial]);
     const amount = cost === undefined || cost.currency === this.#currency ? wholeCost(cost) : undefined;
     if (amount !== undefined) this.#cost += amount;
@@ -41,7 +41,7 @@ export class Spending {
       this.#tokens += inputTokens + outputTokens;
     if (this.#budget.tokens !== undefined && ran !== undefined && usage === undefined)
       this.#usedUp ??= `it is unknown how many tokens the trial ${id} used, so the budget of ${countOf(this.#budget.tokens, "token")} cannot be kept`;
-    this.#calls += (tools?.toolCalls ?? 0) + (form === "tool-test" ? 1 : toolsCalled);
+    this.#calls += (tools?.toolCalls ?? 0) + (form === "tool-test" ? 1 : 0);
   }
 
   /** Why no further trial is to begin: a budget is used up, or nobody knows. Once there is a reason it stays. */

@@ -5,7 +5,7 @@ import { equalJson } from "../expect/json-difference.ts";
 import type { TraceEvent } from "../model/event.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import type { RunEnvironment, TrialResult } from "../model/result.ts";
-import { wasNotRun } from "../report/rates.ts";
+import { lacksVerdict } from "../report/rates.ts";
 import { trialResult } from "../report/trial-result.ts";
 import type { OpenedRun, RunFolder } from "../store/run-folder.ts";
 import { readTrials, type StoredEvent, type StoredTrial } from "../store/journal.ts";
@@ -170,7 +170,7 @@ export async function copyJudged(
       plan,
       stored.map(({ event }) => event),
     );
-    if (result.verdict === "error" || result.verdict === "timeout" || wasNotRun(result)) continue;
+    if (lacksVerdict(result)) continue;
     folder.copy(
       joinLines(stored.map(({ line }) => line)),
       stored.flatMap(({ attachment = [] }) => attachment),

@@ -319,16 +319,16 @@ function SideBySide({
   readonly children?: ReactNode;
 }): ReactElement {
   const refusal = refusalOf(sides, across);
-  const comparison = comparisonOf(sides, {
-    across,
-    margin: margin === undefined ? undefined : margin / 100,
-  });
   if (refusal !== undefined)
     return (
       <EmptyState title={`${visibleOnPage(refusal.message)}.`}>
         <PlainText text={refusal.hint} />
       </EmptyState>
     );
+  const comparison = comparisonOf(sides, {
+    across,
+    margin: margin === undefined ? undefined : margin / 100,
+  });
   const { compared } = comparison;
   const [first, ...others] = sides;
   return (

@@ -1,9 +1,8 @@
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../base/error.ts";
-import { taskRates } from "../../report/rates.ts";
+import { lacksVerdict, taskRates } from "../../report/rates.ts";
 import { replayRun } from "../../report/replay.ts";
-import { wasNotRun } from "../../report/rates.ts";
 import { defaultRunsFolder, readRun } from "../../store/run-folder.ts";
 import type { SetExitCode } from "../flags.ts";
 import { addResumeFlags, type ResumeFlags, runAgain } from "./resume.ts";
@@ -37,8 +36,7 @@ async function execute(name: string, { errors, flaky, ...flags }: RetryFlags): P
       hint: `Let it end; if it was interrupted: npx mcpvals resume ${run.id}`,
     });
   if (errors === true) {
-    if (trials.some((trial) => trial.verdict === "error" || trial.verdict === "timeout" || wasNotRun(trial)))
-      return runAgain({ run, use: "errors" }, flags);
+    if (trials.some(lacksVerdict)) return runAgain({ run, use: "errors" }, flags);
     throw nothing(`every trial of the run ${run.id} has a verdict`);
   }
   const names = taskRates(trials).flatMap(({ task, flaky: isFlaky }) => (isFlaky === true ? task : []));
