@@ -359,8 +359,15 @@ export function totalRows(
 /** A rate with its interval: `90 % (60 to 98)`. */
 function intervalText(rate: Proportion | undefined): string {
   if (rate === undefined) return "";
-  const [value, low, high] = [rate.value, rate.low, rate.high].map((share) => Math.round(share * 100));
+  const [value, low, high] = [rate.value, rate.low, rate.high].map(wholePercent);
   return `${value} % (${low} to ${high})`;
+}
+
+/** Only all is 100, and only nothing 0. */
+function wholePercent(share: number): string {
+  const rounded = Math.round(share * 100);
+  if (share < 1 && rounded === 100) return ">99";
+  return share > 0 && rounded === 0 ? "<1" : String(rounded);
 }
 
 /** A task's name with its group in front, for places without a heading. */

@@ -4,7 +4,7 @@ import type { RunRow } from "../../../src/report/documents/documents.ts";
 import { PlainText } from "../components/plain-text.tsx";
 import { Section } from "../components/section.tsx";
 import { TrendChart, type TrendPoint } from "../components/trend-chart.tsx";
-import { formatDate, formatPercent, formatSource, selectionOf } from "../format.ts";
+import { formatDate, formatRate, formatSource, selectionOf } from "../format.ts";
 
 interface RunPoint extends TrendPoint {
   readonly run: RunRow;
@@ -66,9 +66,9 @@ export function Trend({
                     </Link>{" "}
                     <PlainText text={run.id} className="text-muted" />
                   </td>
-                  <td className="pr-6 text-right">{formatPercent(value)}</td>
+                  <td className="pr-6 text-right">{formatRate(value)}</td>
                   <td className="text-right">
-                    {formatPercent(low)} to {formatPercent(high)}
+                    {formatRate(low)} to {formatRate(high)}
                   </td>
                 </tr>
               ))}

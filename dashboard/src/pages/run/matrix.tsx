@@ -4,7 +4,7 @@ import { Attempts } from "../../components/attempts.tsx";
 import { rowHeader } from "../../components/data-table.tsx";
 import { LongTable } from "../../components/long-table.tsx";
 import { PlainText } from "../../components/plain-text.tsx";
-import { formatNumber, formatPercent } from "../../format.ts";
+import { formatNumber, formatRate } from "../../format.ts";
 
 /** Attempts of one task, agent and variant: those that fit in a line. */
 interface MatrixRow {
@@ -58,7 +58,7 @@ export function TrialMatrix({
             </span>
           </th>
           <td className="border-line text-muted w-16 border-b px-2 text-right max-sm:hidden tabular-nums group-last:border-b-0">
-            {row.passRate === undefined ? "" : formatPercent(row.passRate)}
+            {row.passRate === undefined ? "" : formatRate(row.passRate)}
           </td>
           <td className="border-line border-b px-2 group-last:border-b-0">
             <span className="flex items-center gap-x-3">

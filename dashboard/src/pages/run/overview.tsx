@@ -12,7 +12,7 @@ import { Section } from "../../components/section.tsx";
 import { Said, Statements } from "../../components/statements.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { type Status, statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
-import { counted, formatPercent } from "../../format.ts";
+import { counted, formatRate } from "../../format.ts";
 import { useDataSource } from "../../queries.ts";
 import { FindingText } from "./findings.tsx";
 import { gateName, gateValue, gateWanted, useShownRun } from "./layout.tsx";
@@ -240,8 +240,8 @@ function PassRate({ run: { kind, trials, passRate } }: { readonly run: RunDocume
   const byResult = byResultText(trials);
   return (
     <span className="text-muted">
-      Pass rate {formatPercent(rate.value)} (95% interval for these tasks {formatPercent(rate.low)} to{" "}
-      {formatPercent(rate.high)}){byResult !== "" && `, ${byResult}`}
+      Pass rate {formatRate(rate.value)} (95% interval for these tasks {formatRate(rate.low)} to{" "}
+      {formatRate(rate.high)}){byResult !== "" && `, ${byResult}`}
     </span>
   );
 }
