@@ -1,12 +1,5 @@
 import { expect, it } from "vitest";
-import {
-  incompleteBeta,
-  logGamma,
-  normalCdf,
-  normalQuantile,
-  studentCdf,
-  studentQuantile,
-} from "./distributions.ts";
+import { incompleteBeta, logGamma, normalCdf, studentCdf, studentQuantile } from "./distributions.ts";
 
 // Computed with scipy 1.10.1; Student's quantiles with mpmath 1.2 to 30 digits.
 it.each([
@@ -17,12 +10,11 @@ it.each([
   [2, 0.9772498680518208],
 ])("a normal value is at most %d with probability %d", (z, p) => {
   expect(normalCdf(z)).toBeCloseTo(p, 13);
-  expect(normalQuantile(p)).toBeCloseTo(z, 10);
 });
 
 it("is right far out", () => {
   expect(normalCdf(-8) / 6.22096057427174e-16).toBeCloseTo(1, 9);
-  expect(normalQuantile(1e-6)).toBeCloseTo(-4.753424308822899, 9);
+  expect(normalCdf(-4.753424308822899) / 1e-6).toBeCloseTo(1, 9);
 });
 
 it.each([

@@ -19,11 +19,6 @@ export function normalCdf(z: number): number {
   return z < 0 ? half : 1 - half;
 }
 
-/** The value that a standard normal one is at most with probability `p`, for 0 < p < 1. */
-export function normalQuantile(p: number): number {
-  return solve((z) => normalCdf(z), p, -40, 40);
-}
-
 /** The regularized upper incomplete gamma function Q(1/2, x), which is erfc(√x) (Press et al., Numerical Recipes, 6.2). */
 function upperGammaOfHalf(x: number): number {
   const a = 0.5;

@@ -31,11 +31,6 @@ export class ConfidenceSequence {
     this.#excluded = new Uint8Array(steps + 1);
   }
 
-  /** Number of values so far. */
-  get count(): number {
-    return this.#count;
-  }
-
   /** Adds a value from 0 to 1. */
   add(value: number): void {
     const time = this.#count + 1;
@@ -64,11 +59,5 @@ export class ConfidenceSequence {
     if (low === -1) return { low: this.#sum / (this.#count + 1), high: this.#sum / (this.#count + 1) };
     const step = 1 / (this.#grid.length - 1);
     return { low: Math.max(0, (low - 1) * step), high: Math.min(1, (high + 1) * step) };
-  }
-
-  /** Whether the true mean is shown to be above, or below, a value. */
-  relationTo(value: number): "above" | "below" | "unknown" {
-    const { low, high } = this.interval;
-    return low > value ? "above" : high < value ? "below" : "unknown";
   }
 }

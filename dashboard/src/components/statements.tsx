@@ -46,6 +46,11 @@ const toneOfVerdict: Readonly<Record<StatementVerdict, keyof typeof tones>> = {
   undecided: "error",
 };
 
+/** How many tasks these are, of which some stand there with several agents or variants. */
+function numberOf(parts: ComparedDocument["tasks"]): number {
+  return new Set(parts.map(({ task, suite }) => JSON.stringify([task, suite]))).size;
+}
+
 /** What is said of one side and the first, as `mcpvals compare` does. */
 export function Said({
   comparison,
@@ -56,8 +61,8 @@ export function Said({
 }): ReactElement {
   const { statements, notes, tasks } = compared;
   const [toolsTitle, ...tools] = toolLines(compared);
-  const single = tasks.filter(({ first, second }) => first === undefined || second === undefined).length;
-  const changed = tasks.filter((task) => task.changed === true).length;
+  const single = numberOf(tasks.filter(({ first, second }) => first === undefined || second === undefined));
+  const changed = numberOf(tasks.filter((task) => task.changed === true));
   const more = [
     ...notes,
     ...(single === 0 ? [] : [`${counted(single, "task is", "tasks are")} on one side only.`]),
