@@ -366,6 +366,10 @@ const environmentSchema = z
       .describe("Servers that tasks declare themselves, by task and name.")
       .exactOptional(),
     extensions: z.array(extensionSchema).describe("Extensions that the tasks use.").exactOptional(),
+    prices: z
+      .string()
+      .describe("A hash of what models cost. Absent if there were no prices.")
+      .exactOptional(),
     variants: z
       .record(z.string(), json)
       .describe("The servers of each variant: `servers` by name; tasks with other servers are in `tasks`.")

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { canonicalJson, type Json } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 
-/** Hexadecimal digits of a fingerprint: enough that no two tasks have the same. */
+/** Hexadecimal digits of a fingerprint: enough that no two tasks, or tables of prices, have the same. */
 const length = 16;
 
 /**
@@ -28,6 +28,11 @@ function fingerprintOf(task: Task): string {
     })),
     portable: portable && { ...portable, file: "", dir: "", repository: "", extensions: {}, runs: 1 },
   };
-  const text = canonicalJson(JSON.parse(JSON.stringify(plain)) as Json);
+  return fingerprintOfJson(plain);
+}
+
+/** A hash of a value as JSON, whatever the order of its keys. */
+export function fingerprintOfJson(value: unknown): string {
+  const text = canonicalJson(JSON.parse(JSON.stringify(value)) as Json);
   return createHash("sha256").update(text).digest("hex").slice(0, length);
 }

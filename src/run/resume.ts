@@ -28,7 +28,7 @@ export function refuseChanged({ id, plan, environment }: OpenedRun, now: Current
     ...(["agents", "variants", "trials", "thresholds", "until", "maxWarnings", "baseline"] as const)
       .filter((member) => !isSame(plan[member], now.plan[member]))
       .map((member) => planNames[member]),
-    ...(["mcpvals", "agents", "judge", "servers", "taskServers", "variants"] as const)
+    ...(["mcpvals", "agents", "judge", "servers", "taskServers", "variants", "prices"] as const)
       .filter((member) => !isSame(environment[member], now.environment[member]))
       .map((member) => environmentNames[member]),
   ];
@@ -59,6 +59,7 @@ const environmentNames = {
   servers: "the servers",
   taskServers: "the servers of tasks",
   variants: "the variants",
+  prices: "the prices",
 } as const;
 
 function changedTasks({ tasks: before }: Plan, { tasks: now }: Plan): readonly string[] {

@@ -11,7 +11,7 @@ import { coveredKind } from "../graders/measurements/metrics.ts";
 import type { TraceEvent } from "../model/event.ts";
 import type { Budget, Eval } from "../model/eval.ts";
 import { createPlan, type Plan } from "../model/plan.ts";
-import { fingerprintsOf } from "../report/fingerprint.ts";
+import { fingerprintOfJson, fingerprintsOf } from "../report/fingerprint.ts";
 import type { PlannedBaseline } from "../report/baseline.ts";
 import { KeptEvidence } from "../report/evidence.ts";
 import { RunTally } from "../report/trial-result.ts";
@@ -153,7 +153,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   if (earlier !== undefined && earlier.use !== "none")
     resuming?.refuseChanged(earlier.run, {
       plan: withoutSecrets(plan, redact),
-      environment: redact(runEnvironment(spec, versions())),
+      environment: redact(ownEnvironment(spec)),
     });
   await using hooks = await hooksOf(loaded, redact);
   const missing = await missingRequirements(loaded, plan.tasks);
@@ -306,7 +306,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   }
 }
 
-/** The environment of a run: versions, servers, agents and judge of the eval, and the extensions of the tasks that run. */
+/** The environment of a run: versions, servers, agents, judge and prices of the eval, and the extensions of the tasks that run. */
 function environmentOf(
   spec: Eval,
   { eval: runnable }: RunInput,
@@ -316,8 +316,18 @@ function environmentOf(
     const { version: resolved, hash, manifest } = extensions.of(each).resolved;
     return { version: resolved ?? manifest?.version, hash };
   });
-  const environment = runEnvironment(spec, versions());
-  return summaries.length === 0 ? environment : { ...environment, extensions: summaries };
+  return exact({
+    ...ownEnvironment(spec),
+    extensions: summaries.length === 0 ? undefined : summaries,
+  });
+}
+
+/** The environment without what is known only when the extensions are prepared. */
+function ownEnvironment(spec: Eval): RunEnvironment {
+  return exact({
+    ...runEnvironment(spec, versions()),
+    prices: spec.prices && fingerprintOfJson(spec.prices),
+  });
 }
 
 /** Only the trials that have results. */

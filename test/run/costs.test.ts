@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import type { RunResult } from "../../src/model/result.ts";
@@ -118,6 +118,23 @@ it("maxCost and maxP95Latency are thresholds that fail a run", async () => {
   ]);
   const unknown = await cli("run", "--prices", "none.json");
   expect([unknown.code, unknown.stdout]).toEqual([3, expect.stringContaining("maxCost was not measured")]);
+});
+
+it("a run goes on only with the prices that it began with", async () => {
+  await using fake = await provider();
+  using folder = folderOf(files(ofAgent, { prices: "prices.json", budget: { tokens: 1 }, concurrency: 1 }));
+  const cli = (...args: readonly string[]) => runHere(args, { cwd: folder.path, env: fake.env });
+  expect((await cli("run")).code).toBe(3);
+  const path = join(folder.path, "prices.json");
+  const before = readFileSync(path, "utf8");
+  writeFileSync(path, before.replace('"input": 3', '"input": 4'));
+  expect(readFileSync(path, "utf8")).not.toBe(before);
+  const changed = await cli("resume", "--budget-tokens", "1000000");
+  expect([changed.code, changed.stderr]).toEqual([2, expect.stringContaining("has changed: the prices")]);
+  writeFileSync(path, before);
+  const same = await cli("resume", "--budget-tokens", "1000000");
+  expect(same.code, same.stderr).toBe(0);
+  expect(resultIn(folder.path).trials.map(({ usage }) => usage?.cost?.amount)).toEqual([dollars, dollars]);
 });
 
 it("wrong prices are refused with their place", async () => {
