@@ -25,7 +25,8 @@ interface CurrentRun {
 export function refuseChanged({ id, plan, environment }: OpenedRun, now: CurrentRun): void {
   const changes = [
     ...changedTasks(plan, now.plan),
-    ...(["agents", "variants", "trials", "thresholds", "until", "maxWarnings", "baseline"] as const)
+    ...(hasTrials(now.plan, plan) ? [] : ["the trials"]),
+    ...(["agents", "variants", "thresholds", "until", "maxWarnings", "baseline"] as const)
       .filter((member) => !isSame(plan[member], now.plan[member]))
       .map((member) => planNames[member]),
     ...(["mcpvals", "agents", "judge", "servers", "taskServers", "variants", "prices"] as const)
@@ -45,7 +46,6 @@ export function refuseChanged({ id, plan, environment }: OpenedRun, now: Current
 const planNames = {
   agents: "the agents",
   variants: "the variants",
-  trials: "the trials",
   thresholds: "the thresholds",
   until: "--until",
   maxWarnings: "--max-warnings",
@@ -61,6 +61,16 @@ const environmentNames = {
   variants: "the variants",
   prices: "the prices",
 } as const;
+
+/** Whether a plan has the trials of an earlier one. With `until` that one has only those that were needed. */
+function hasTrials({ trials, until }: Plan, earlier: Plan): boolean {
+  if (until === undefined || earlier.until === undefined) return isSame(trials, earlier.trials);
+  const kept = new Set(earlier.trials.map(({ id }) => id));
+  return isSame(
+    trials.filter(({ id }) => kept.has(id)),
+    earlier.trials,
+  );
+}
 
 function changedTasks({ tasks: before }: Plan, { tasks: now }: Plan): readonly string[] {
   const byName = new Map(now.map((task) => [task.name, task]));

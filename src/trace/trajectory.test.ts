@@ -205,6 +205,17 @@ describe("calls", () => {
     ]);
   });
 
+  it("that were held back until they were cancelled never got to the server", () => {
+    const { trial, send } = trialWithMessages();
+    send({ id: 1, method: "tools/call", params: { name: "add" } });
+    trial.wait(18);
+    trial.emit({ type: "request.held", server: "s", id: 1, heldMs: 20 });
+    send({ method: "notifications/cancelled", params: { requestId: 1, reason: "timeout" } });
+    expect(outcomes(trial)).toEqual([
+      ["add", expect.objectContaining({ message: expect.stringContaining("held back by mcpvals") })],
+    ]);
+  });
+
   it.each<[Json, CallError]>([
     [
       { error: { code: -32602, message: "Unknown tool" } },

@@ -593,7 +593,11 @@ export interface Outcome {
 /** What came of a request. An answer after its client gave up does not count. */
 export function outcomeOf({ request, answer, cancelled, heldMs }: Exchange): Outcome {
   if (cancelled !== undefined) {
-    const message = `not answered within ${Math.round(cancelled.at - request.at - heldMs)} ms`;
+    const waitedMs = Math.round(cancelled.at - request.at - heldMs);
+    const message =
+      waitedMs > 0
+        ? `not answered within ${waitedMs} ms`
+        : "held back by mcpvals until its client gave up, so the server never got it";
     return { error: { kind: "no-response", message, cancelled: cancelled.reason } };
   }
   if (answer === undefined) return noResponse("never answered");

@@ -286,14 +286,17 @@ describe("retry", () => {
     }
   `;
 
-  async function runWith(answers: readonly string[]): Promise<Disposable & { readonly path: string }> {
+  async function runWith(
+    answers: readonly string[],
+    args: readonly string[] = [],
+  ): Promise<Disposable & { readonly path: string }> {
     const config = {
       server: { transport: "stdio", command: "node", args: ["server.mjs", ...answers] },
       toolHealthSuites: [{ name: "suite", tests: [{ name: "mood", args: {}, expectedResult: "good" }] }],
       trials: 4,
     };
     const folder = folderOf({ "server.mjs": server, [file]: config });
-    const { code, stderr } = await runHere(["run", "-q"], { cwd: folder.path });
+    const { code, stderr } = await runHere(["run", "-q", ...args], { cwd: folder.path });
     expect(code, stderr).not.toBe(2);
     return folder;
   }
@@ -315,6 +318,25 @@ describe("retry", () => {
     expect(unchanged.summary).toEqual(first.summary);
     const nothing = await runHere(["retry", "--errors"], at);
     expect([nothing.code, nothing.stderr]).toEqual([2, expect.stringContaining("has a verdict")]);
+  });
+
+  it("--errors goes on until it is decided, as the run did", async () => {
+    const until = ["--until", "decided", "--max-trials", "40", "--threshold", "passRate=0.3"];
+    const goods = Array<string>(40).fill("good");
+    using folder = await runWith(["error", ...goods], until);
+    const at = { cwd: folder.path };
+    const result = async (): Promise<RunResult> =>
+      JSON.parse((await runHere(["show", "--json"], at)).stdout) as RunResult;
+    const first = await result();
+    expect(first.summary).toMatchObject({ error: 1, fail: 0 });
+    expect(first.trials.length).toBeLessThan(40);
+    const outcome = await runHere(["retry", "--errors"], at);
+    expect(outcome.code, outcome.stderr).toBe(0);
+    expect(await result()).toMatchObject({
+      retryOf: { id: first.id },
+      summary: { error: 0, pass: first.trials.length },
+      decisions: [{ verdict: "met" }],
+    });
   });
 
   it("--flaky runs all trials of the tasks with different verdicts", async () => {
