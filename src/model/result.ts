@@ -508,7 +508,7 @@ export const resultSchema = z
           .exactOptional(),
       })
       .describe(
-        "The run of which this one tried errors or flaky tasks again. Absent for a run that is no retry.",
+        "The run of which this one, or the one whose record it graded, tried errors or flaky tasks again. Absent for what is no retry.",
       )
       .exactOptional(),
     summary: summarySchema,

@@ -20,7 +20,7 @@ export function originOf({
   gradedFrom,
   retryOf,
 }: Pick<RunResult, "id" | "gradedFrom" | "retryOf">): string {
-  return gradedFrom?.id ?? retryOf?.first ?? retryOf?.id ?? id;
+  return retryOf?.first ?? retryOf?.id ?? gradedFrom?.id ?? id;
 }
 
 /** Why a run cannot be a baseline; undefined for one that can. A baseline without some of the evidence would make later runs look better or worse than they are. */

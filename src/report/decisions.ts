@@ -4,9 +4,10 @@ import type { Thresholds } from "../model/eval.ts";
 import type { Plan } from "../model/plan.ts";
 import type { Decision, TrialResult } from "../model/result.ts";
 import { ConfidenceSequence } from "../statistics/sequential.ts";
+import { wasLeftOut } from "./rates.ts";
 import { meanOf } from "../statistics/rates.ts";
 
-type Outcome = Pick<TrialResult, "task" | "agent" | "attempt" | "verdict" | "error"> & {
+type Outcome = Pick<TrialResult, "task" | "agent" | "attempt" | "verdict" | "error" | "grades"> & {
   readonly variant?: string | undefined;
 };
 
@@ -33,7 +34,7 @@ interface Rounds {
 /**
  * What a run with `until` is to decide: whether each variant is better than the first, else each agent, and whether thresholds of the pass rate are met.
  * A round, all trials of one attempt, is one sample; its intervals hold at 95 % for all questions together, however often one looks.
- * A trial without a verdict counts against every decision.
+ * A trial without a verdict counts against every decision, but for one that was left out on purpose.
  */
 export class Decisions {
   readonly #questions: readonly Question[];
@@ -198,19 +199,12 @@ function meanSample(samples: readonly Sample[]): Sample | undefined {
   return { low: meanOf(samples.map(({ low }) => low)), high: meanOf(samples.map(({ high }) => high)) };
 }
 
-/** Undefined for a trial that was skipped on purpose. */
+/** Undefined for a trial that was left out on purpose, as it is in rates. */
 function passOf(trial: Outcome | undefined): Sample | undefined {
-  switch (trial?.verdict) {
-    case "pass":
-      return { low: 1, high: 1 };
-    case "fail":
-      return { low: 0, high: 0 };
-    case "error":
-    case "timeout":
-      return { low: 0, high: 1 };
-    default:
-      return undefined;
-  }
+  if (trial === undefined || wasLeftOut(trial)) return undefined;
+  if (trial.verdict === "pass") return { low: 1, high: 1 };
+  if (trial.verdict === "fail") return { low: 0, high: 0 };
+  return { low: 0, high: 1 };
 }
 
 function rounded(value: number): number {

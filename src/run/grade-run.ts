@@ -73,6 +73,7 @@ export async function gradeRun(
     id: runId(startedAt),
     startedAt,
     gradedFrom: stored.gradedFrom ?? { id: stored.id, startedAt: stored.startedAt },
+    ...exact({ retryOf: stored.retryOf }),
     environment: redact(await environmentOf(stored, loaded)),
   };
   if (output === undefined) refusePlanted(cwd);

@@ -546,8 +546,12 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
           }),
         ).flat(),
       );
-    const serve = (id: string, verdicts: readonly Verdict[]): Promise<unknown> => {
-      const json = { ...run, id, trials: rowsOf(verdicts) };
+    const serve = (
+      id: string,
+      verdicts: readonly Verdict[],
+      more: Partial<PackedRun> = {},
+    ): Promise<unknown> => {
+      const json = { ...run, id, origin: id, trials: rowsOf(verdicts), ...more };
       return page.route(`**/api/runs/${id}`, (request) => request.fulfill({ json }));
     };
     await serve(one, ["fail"]);
@@ -558,6 +562,18 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     await page.getByText("On these tasks B is worse than A:").waitFor();
     await go(`/runs/${both}`);
     expect(await page.getByRole("row", { name: /^task 0/ }).innerText()).toContain("100%");
+    await page.unrouteAll();
+    await serve(one, ["fail"]);
+    await serve(both, ["pass"], { decisions: [] });
+    await go(`/compare?a=${one}&b=${both}`);
+    await page.reload();
+    await page.getByText("The number of trials of B depends on their verdicts").waitFor();
+    await page.unrouteAll();
+    await serve(one, ["fail"]);
+    await serve(both, ["pass"], { retryOf: "another", origin: one });
+    await go(`/compare?a=${one}&b=${both}`);
+    await page.reload();
+    await page.getByText("A and B have the same trials").waitFor();
     await page.unrouteAll();
   });
 

@@ -113,6 +113,7 @@ describe("the documents of a run", () => {
     expect(runs).toEqual([
       {
         id: opened.id,
+        origin: opened.id,
         name: "calc",
         source: "mcp-eval.config.json",
         kind: "run",

@@ -351,6 +351,12 @@ describe("retry", () => {
     expect(retryOf).toMatchObject({ id: result.id, first });
     const compared = await runHere(["compare", first, id], { cwd: folder.path });
     expect([compared.code, compared.stderr]).toEqual([2, expect.stringContaining("have the same trials")]);
+    await runHere(["grade", id], { cwd: folder.path });
+    const graded = await runHere(["compare", first, "latest"], { cwd: folder.path });
+    expect([graded.code, graded.stderr]).toEqual([2, expect.stringContaining("have the same trials")]);
+    const { stdout } = await runHere(["runs", "list", "--json"], { cwd: folder.path });
+    const rows = JSON.parse(stdout) as readonly { readonly origin?: string }[];
+    expect(rows.map(({ origin }) => origin)).toEqual([first, first, first, first]);
   });
 
   it("refuses a run that has not ended, and an option too few", async () => {

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Plan, Trial } from "../../src/model/plan.ts";
-import type { Decision, RunResult } from "../../src/model/result.ts";
+import type { Decision, RunResult, TrialResult } from "../../src/model/result.ts";
 import { Decisions } from "../../src/report/decisions.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 import { randomFrom } from "../../src/statistics/random.ts";
@@ -22,14 +22,20 @@ function planOf(tasks: number, until: Plan["until"], thresholds?: Plan["threshol
   return { trials, until, thresholds } as unknown as Plan;
 }
 
-type Verdict = "pass" | "fail" | "error";
+type Outcome = Pick<TrialResult, "verdict" | "error" | "grades">;
+/** Of a trial that came to its end and found nothing to check. */
+const nothing = { grader: "steps", verdict: "skip" } as TrialResult["grades"][number];
 
 /** Gives each trial a verdict until the run is decided. */
-function decide(plan: Plan, verdictOf: (trial: Trial) => Verdict): readonly Decision[] {
+function decide(plan: Plan, outcomeOf: (trial: Trial) => Outcome["verdict"] | Outcome): readonly Decision[] {
   const decisions = new Decisions(plan);
   for (const trial of plan.trials) {
     if (decisions.areMade) break;
-    decisions.add({ ...trial, verdict: verdictOf(trial) });
+    const outcome = outcomeOf(trial);
+    decisions.add({
+      ...trial,
+      ...(typeof outcome === "string" ? { verdict: outcome, grades: [] } : outcome),
+    });
   }
   return decisions.result();
 }
@@ -64,6 +70,24 @@ describe("a decision", () => {
     );
     expect(decision).toMatchObject({ verdict: "undecided", rounds: 60 });
     expect(decision?.low).toBeLessThan(0);
+  });
+
+  it.each<[string, Outcome, Decision["verdict"]]>([
+    ["checked nothing", { verdict: "skip", grades: [nothing] }, "undecided"],
+    [
+      "was left out, since its task requires what is not there",
+      {
+        verdict: "skip",
+        grades: [],
+        error: { code: "task/missing-requirement", kind: "environment", message: "no such program" },
+      },
+      "better",
+    ],
+  ])("of trials of which half %s", (_, outcome, verdict) => {
+    const [decision] = decide(planOf(4, { maxTrials: 60 }), ({ variant, task }) =>
+      task === "task 0" || task === "task 1" ? outcome : variant === "new" ? "pass" : "fail",
+    );
+    expect(decision?.verdict).toBe(verdict);
   });
 
   it("can be that a difference does not matter", () => {

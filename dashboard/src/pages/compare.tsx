@@ -213,15 +213,16 @@ interface RunSide extends NamedSide<TrialRow> {
 }
 
 function sideOf(run: RunDocument, index: number, isCheck = false): RunSide {
-  const { id, gradedFrom, retryOf, trials, fingerprints } = run;
+  const { id, origin = id, trials, fingerprints, decisions } = run;
   return {
     run: id,
     name: letterOf(index),
     alias: id,
     ...unfinished(run),
-    origin: gradedFrom ?? retryOf ?? id,
+    origin,
     trials: isCheck ? trials : trials.filter(({ form }) => form !== "check"),
     fingerprints,
+    ...(decisions === undefined ? {} : { isUntilDecided: true }),
   };
 }
 

@@ -28,6 +28,8 @@ export interface RunRow {
   readonly gradedFrom?: string;
   /** Id of the run of which it tried errors or flaky tasks again. */
   readonly retryOf?: string;
+  /** Id of the run that recorded its first trials: equal for runs that share some. Absent: its files cannot be read. */
+  readonly origin?: string;
   readonly durationMs?: number;
   readonly summary?: RunSummary;
   /** Mean pass rate of its tasks with its interval; absent for runs of older versions, and without a verdict. */

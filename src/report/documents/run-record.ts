@@ -6,6 +6,7 @@ import { withoutUndefined } from "../../base/json.ts";
 import { callFaults } from "../../graders/measurements/measure.ts";
 import { OutOfTime, type RuleTable } from "../../check/check-view.ts";
 import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
+import { originOf } from "../baseline.ts";
 import { fingerprintsOf } from "../fingerprint.ts";
 import { RunReplay } from "../replay.ts";
 import { verdictReason } from "../text.ts";
@@ -111,6 +112,7 @@ function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
     startedAt,
     gradedFrom: gradedFrom?.id,
     retryOf: retryOf?.id,
+    origin: originOf(head),
     agents: environment.agents,
     servers: serverNames(environment),
     variants: plan.variants?.map(({ name: variant }) => variant),
