@@ -20,6 +20,7 @@ import {
 import { measurementLines } from "./measurements.ts";
 import { cutToWidth, displayWidth, padToWidth } from "../base/columns.ts";
 import {
+  cannotBeKept,
   agentsIn,
   clipText,
   countPieces,
@@ -652,6 +653,17 @@ function toolUseLines(result: RunResult, page: Page): string[] {
   return [page.style.strong("Use of tools"), "", ...lines.flatMap((text) => paintText({ text }, 2, page, 2))];
 }
 
+/** The command that goes on with a run that was stopped, and what helps where that alone would stop again. */
+function goOnTexts({ budget: { usedUp } = {}, verdict }: RunResult, named: string): readonly string[] {
+  const resume = `npx mcpvals resume ${named}`;
+  if (usedUp === undefined) return verdict === "interrupted" ? [`to go on: ${resume}`] : [];
+  if (!usedUp.endsWith(cannotBeKept)) return [`to go on with a larger budget: ${resume}`];
+  return [
+    "to keep the budget: run again with what is unknown, such as a price of the model (--prices FILE)",
+    `to go on without the budget: ${resume}`,
+  ];
+}
+
 const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
   pass: "good",
   fail: "bad",
@@ -697,11 +709,7 @@ function summaryLines(
   const shown = visibleText(folder ?? "");
   const named = isUsual ? visibleText(id) : shown;
   const show = `npx mcpvals show ${named}${trial}`;
-  const isUsedUp = result.budget?.usedUp !== undefined;
-  const goOn =
-    command !== undefined && (isUsedUp || verdict === "interrupted")
-      ? [`to go on${isUsedUp ? " with a larger budget" : ""}: npx mcpvals resume ${named}`]
-      : [];
+  const goOn = command === undefined ? [] : goOnTexts(result, named);
   return [
     ...paintFlow([...(isCheck ? [] : countPieces(summary)), ...facts.map(dim)], 2, page),
     ...(isCheck

@@ -2,7 +2,7 @@ import { countOf } from "../base/visible-text.ts";
 import type { Budget } from "../model/eval.ts";
 import type { TrialResult } from "../model/result.ts";
 import { costOf, wholeCost } from "../report/rates.ts";
-import { formatDuration, moneyText } from "../report/text.ts";
+import { cannotBeKept, formatDuration, moneyText } from "../report/text.ts";
 
 type Spent = Pick<TrialResult, "id" | "form" | "usage" | "judgeUsage" | "ran" | "tools">;
 
@@ -36,11 +36,11 @@ export class Spending {
     const amount = cost === undefined || cost.currency === this.#currency ? wholeCost(cost) : undefined;
     if (amount !== undefined) this.#cost += amount;
     else if (this.#budget.cost !== undefined)
-      this.#usedUp ??= `it is unknown what the trial ${id} cost, so the budget of ${this.#money(this.#budget.cost)} cannot be kept`;
+      this.#usedUp ??= `it is unknown what the trial ${id} cost, so the budget of ${this.#money(this.#budget.cost)} ${cannotBeKept}`;
     for (const { inputTokens, outputTokens } of [usage, judgeUsage].filter((used) => used !== undefined))
       this.#tokens += inputTokens + outputTokens;
     if (this.#budget.tokens !== undefined && ran !== undefined && usage === undefined)
-      this.#usedUp ??= `it is unknown how many tokens the trial ${id} used, so the budget of ${countOf(this.#budget.tokens, "token")} cannot be kept`;
+      this.#usedUp ??= `it is unknown how many tokens the trial ${id} used, so the budget of ${countOf(this.#budget.tokens, "token")} ${cannotBeKept}`;
     this.#calls += (tools?.toolCalls ?? 0) + (form === "tool-test" ? 1 : 0);
   }
 

@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import type { Plan } from "../model/plan.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { RunHead, RunResult, TrialResult } from "../model/result.ts";
+import { type RunHead, type RunResult, runVerdicts, type TrialResult } from "../model/result.ts";
 import { codeOf, McpvalsError } from "../base/error.ts";
 import { version } from "../base/version.ts";
 import { readRegularFile } from "../base/files.ts";
@@ -155,7 +155,14 @@ export function readPlanHead(folder: string): Omit<Plan, "trials"> {
 export function readResultHead(
   folder: string,
 ): Pick<RunResult, "verdict" | "startedAt" | "durationMs" | "summary" | "passRate"> {
-  return readBeforeTrials<RunResult>(folder, "result.json") ?? readResult(folder);
+  const head = readBeforeTrials<RunResult>(folder, "result.json") ?? readResult(folder);
+  const { verdict, durationMs, summary } = head;
+  const counts = (["total", "pass", "fail", "error", "timeout", "skip"] as const).map(
+    (name) => summary?.[name],
+  );
+  if (runVerdicts.includes(verdict) && [durationMs, ...counts].every((each) => typeof each === "number"))
+    return head;
+  throw unreadable(folder, "result.json", new Error("it is not a document of a run"));
 }
 
 const pinFile = "pinned";

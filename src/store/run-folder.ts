@@ -241,7 +241,7 @@ function readEnd(folder: string): Pick<RunResult, "verdict" | "durationMs" | "bu
 export function unreadable(folder: string, name: string, cause: unknown): McpvalsError {
   if (cause instanceof McpvalsError) return cause;
   return new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${messageOf(cause)}`, {
-    hint: "The file was changed or damaged after it was written.",
+    hint: `The file was changed or damaged after it was written.${name === "result.json" ? " The journal has all that it says: remove it, and mcpvals show reads the journal." : ""}`,
     cause,
   });
 }

@@ -221,13 +221,23 @@ describe("the numbers of an agent's uses of tools", () => {
       run.gets("1", index, { result: text("") });
     }
     run.asks("1", 9, "add");
+    run.emit({ type: "trial.finished", outcome: "completed", durationMs: 1 });
     expect(toolDigest(run.trajectory(workflowTask()), ["calc"]).servers).toEqual({
       calc: { calls: 5, errors: 1, distinctTools: 2, p50Ms: 5.5, p95Ms: 86.35 },
     });
     const unanswered = new ProgramTrial();
     unanswered.asks("1", 9, "add");
+    unanswered.emit({ type: "trial.finished", outcome: "completed", durationMs: 1 });
     expect(toolDigest(unanswered.trajectory(workflowTask()), ["calc"]).servers).toEqual({
       calc: { calls: 1, errors: 1, distinctTools: 1 },
+    });
+  });
+
+  it("do not count as an error a call that was open when the trial was killed", () => {
+    const killed = new ProgramTrial();
+    killed.asks("1", 9, "add");
+    expect(toolDigest(killed.trajectory(workflowTask()), ["calc"]).servers).toEqual({
+      calc: { calls: 1, errors: 0, distinctTools: 1 },
     });
   });
 

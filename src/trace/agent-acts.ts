@@ -303,19 +303,29 @@ export function toolDigest(view: TraceView, servers: readonly string[]): ToolDig
     mcpToolCalls: [...byServer.values()].flat().length,
     serversUsed: used,
     serversUnused: servers.filter((name) => !byServer.has(name)),
-    servers: Object.fromEntries(used.map((name) => [name, serverDigest(byServer.get(name) ?? [])])),
+    servers: Object.fromEntries(used.map((name) => [name, serverDigest(byServer.get(name) ?? [], view)])),
   };
 }
 
-function serverDigest(acts: readonly AgentAct[]): ServerDigest {
+function serverDigest(acts: readonly AgentAct[], view: TraceView): ServerDigest {
   const times = acts.flatMap(({ durationMs }) => durationMs ?? []).toSorted((a, b) => a - b);
   return withoutUndefined({
     calls: acts.length,
-    errors: acts.filter(({ call }) => call !== undefined && hasFailed(call)).length,
+    errors: acts.filter(({ call }) => call !== undefined && hasFailed(call) && !wasCutOff(call, view)).length,
     distinctTools: new Set(acts.map(({ target }) => target)).size,
     p50Ms: quantile(times, 0.5),
     p95Ms: quantile(times, 0.95),
   });
+}
+
+/** Whether a call was open when its trial was killed: nobody knows what would have come of it. */
+export function wasCutOff(
+  { error, responseSeq }: Pick<ToolCall, "error" | "responseSeq">,
+  { events }: Pick<TraceView, "events">,
+): boolean {
+  if (error?.kind !== "no-response" || responseSeq !== undefined || error.cancelled !== undefined)
+    return false;
+  return !events.some(({ type }) => type === "trial.finished");
 }
 
 /**

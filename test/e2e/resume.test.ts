@@ -142,6 +142,11 @@ describe("resume", () => {
     );
     rmSync(join(folder.run, "result.json"));
     writeFileSync(join(folder.run, "journal.jsonl"), `${flipped.join("\n")}\n{"crc":"00`);
+    // Its process is no longer there.
+    const head = join(folder.run, "run.json");
+    writeFileSync(head, readFileSync(head, "utf8").replace(/"pid": \d+/, '"pid": 999999999'));
+    const shown = await runHere(["show"], { cwd: folder.path });
+    expect(shown.stderr).toContain("mcpvals resume goes on with the run");
     const outcome = await runHere(["resume"], { cwd: folder.path });
     expect(outcome.code).toBe(0);
     expect(outcome.stderr).toMatch(
@@ -376,6 +381,21 @@ describe("retry", () => {
 });
 
 describe("runs", () => {
+  it("lists a run as damaged whose result was changed, and show says how to read its journal", async () => {
+    using folder = await ran();
+    const at = { cwd: folder.path };
+    const path = join(folder.run, "result.json");
+    const whole = readFileSync(path, "utf8");
+    writeFileSync(path, whole.replace('"pass": 3,', ""));
+    const listed = await runHere(["runs", "list"], at);
+    expect(listed.stdout).toContain("damaged");
+    expect(listed.stdout).not.toContain("undefined");
+    writeFileSync(path, whole.slice(0, 20));
+    expect((await runHere(["show"], at)).stderr).toContain("remove it, and mcpvals show reads the journal");
+    rmSync(path);
+    expect((await runHere(["show"], at)).stdout).toContain("PASS");
+  });
+
   it("lists runs newest first, pins them and deletes old ones", async () => {
     using folder = await ran();
     const at = { cwd: folder.path };

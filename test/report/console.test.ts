@@ -533,3 +533,13 @@ it("of many tasks in several variants it counts lines, not tasks; all tasks toge
   expect(text).toContain("\n  and 38 more of which every attempt passed\n");
   expect(text).toMatch(/\n {2}all tasks +old {2}18\/18, 2 not judged /);
 });
+
+it("a run of which it is unknown what it used: a larger budget is no help", async () => {
+  const { start, trials, end } = passingRun();
+  const usedUp = "it is unknown what the trial t1 cost, so the budget of $5.00 cannot be kept";
+  const result = { ...end.result, verdict: "incomplete", budget: { cost: 5, usedUp } } as const;
+  const text = await printed({ start: { ...start, command: "run" }, trials, end: { ...end, result } });
+  expect(text).not.toContain("larger budget");
+  expect(text).toContain("to go on without the budget: npx mcpvals resume");
+  expect(text.replaceAll(/\s+/g, " ")).toContain("a price of the model (--prices FILE)");
+});

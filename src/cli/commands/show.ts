@@ -48,7 +48,7 @@ async function execute(name: string, flags: ShowFlags): Promise<number> {
   try {
     return await show(stored, flags);
   } catch (cause) {
-    if (cause instanceof McpvalsError) throw cause;
+    if (cause instanceof McpvalsError) throw withResume(cause, stored);
     const misfit = await misfitIn(stored.folder);
     if (misfit !== undefined) throw misfit;
     const reason = messageOf(cause);
@@ -57,6 +57,15 @@ async function execute(name: string, flags: ShowFlags): Promise<number> {
       cause,
     });
   }
+}
+
+/** Says of a run that was cut off and cannot be read what can still be done. */
+function withResume(error: McpvalsError, { folder, command, durationMs }: OpenedRun): McpvalsError {
+  const { code, message, details } = error;
+  if (code !== "store/corrupt" || command === undefined || durationMs !== undefined) return error;
+  if (runState(folder, readHead(folder)) === "running") return error;
+  const hint = `${details.hint ?? ""} mcpvals resume goes on with the run, and tries again what the journal lacks.`;
+  return new McpvalsError(code, message, { ...details, hint: hint.trim() });
 }
 
 async function show(opened: OpenedRun, flags: ShowFlags): Promise<number> {

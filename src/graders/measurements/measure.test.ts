@@ -323,3 +323,16 @@ describe("invalid calls", () => {
     expect(await causesOf(schema, {}, true)).toEqual([]);
   });
 });
+
+it("does not count as an error a call that was open when the trial was killed", () => {
+  const play = (trial: AgentTrial): void => {
+    trial.fail("get");
+    trial.request("list", {});
+  };
+  expect(rowOf(play)).toMatchObject({ calls: 2, errors: 1 });
+  const ended = rowOf((trial) => {
+    play(trial);
+    trial.emit({ type: "trial.finished", outcome: "completed", durationMs: 1 });
+  });
+  expect(ended).toMatchObject({ calls: 2, errors: 2 });
+});

@@ -11,7 +11,7 @@ import type { TrialMeasurements } from "../../model/result.ts";
 import { type EventOf, eventsOf } from "../../model/event.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
 import { qualified } from "../grader.ts";
-import { isOfServer, toolsForAgent } from "../../trace/agent-acts.ts";
+import { isOfServer, toolsForAgent, wasCutOff } from "../../trace/agent-acts.ts";
 import { shortened } from "../../base/visible-text.ts";
 import { namesOf, repeatsOf, seqsOf, type ToolUse, toolUses } from "../tool-uses.ts";
 
@@ -51,7 +51,12 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
   const calls = uses.filter((use) => isOfServer(use) || use.isUnknown);
   if (offered.length === 0 && calls.length === 0) return undefined;
   const unknown = calls.filter(({ isUnknown }) => isUnknown);
-  const { errors, recovered, retries, open } = followErrors(calls.filter(({ isUnknown }) => !isUnknown));
+  const cutOff = new Set(
+    trajectory.calls.filter((call) => wasCutOff(call, trajectory)).map(({ seq }) => seq),
+  );
+  const { errors, recovered, retries, open } = followErrors(
+    calls.filter(({ isUnknown, seq }) => !isUnknown && !cutOff.has(seq)),
+  );
   const redundant = redundantUses(uses);
   const called = new Set(namesOf(calls));
   const definitions = offered.map((tool) => ({

@@ -317,3 +317,16 @@ it("does not contradict itself where the interval and the test disagree", () => 
     /\(95 % interval 0\.\d+ to \d\.\d+\)\. .* here they disagree, and the test decides\.$/,
   );
 });
+
+it("does not say of what is surely different that it is about the same", () => {
+  const sized = (factor: number): Side => ({
+    trials: Array.from({ length: 8 }, (_, task) => ({
+      task: String(task),
+      verdict: "pass",
+      durationMs: 10_000 * factor,
+    })),
+  });
+  const duration = said(compareRuns(sized(1), sized(1.0004))).find(({ metric }) => metric === "duration");
+  expect(duration?.verdict).toBe("worse");
+  expect(duration?.text).toContain("take 1.0004 times as long");
+});

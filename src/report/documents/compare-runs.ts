@@ -554,12 +554,14 @@ function ratioStatement(
 ): Statement {
   const verdict = p >= significance || ratio.ratio === 1 ? "undecided" : ratio.ratio < 1 ? "better" : "worse";
   const isEnough = ratio.pairs >= minTasks;
+  // What is surely different is not said to be about the same.
+  const digits = verdict === "undecided" ? 3 : digitsBesideOne(ratio.ratio);
   const interval =
     ratio.low === undefined || ratio.high === undefined || !isEnough
       ? ""
-      : ` (95 % interval ${timesText(ratio.low)} to ${timesText(ratio.high)})`;
+      : ` (95 % interval ${timesText(ratio.low, digits)} to ${timesText(ratio.high, digits)})`;
   const [verb, much] = ratioWords[metric];
-  const times = timesText(ratio.ratio);
+  const times = timesText(ratio.ratio, digits);
   const about = `Trials of ${second.name} ${verb} ${times === "1" ? "about" : `${times} times`} ${much} as those of ${first.name}${interval}`;
   const why =
     verdict !== "undecided" || times === "1"
@@ -583,8 +585,15 @@ const ratioWords = {
   cost: ["cost", "as much"],
 } as const;
 
-function timesText(ratio: number): string {
+function timesText(ratio: number, digits: number): string {
   if (ratio >= 100) return String(Math.round(ratio)).replaceAll(/\B(?=(\d{3})+$)/gu, ",");
   if (ratio < 0.001) return "less than 0.001";
-  return String(Number(ratio.toPrecision(3)));
+  return String(Number(ratio.toPrecision(digits)));
+}
+
+/** Digits, at least three, by which a ratio that is not 1 is told apart from it. */
+function digitsBesideOne(ratio: number): number {
+  let digits = 3;
+  while (digits < 17 && Number(ratio.toPrecision(digits)) === 1) digits += 1;
+  return digits;
 }
