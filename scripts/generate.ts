@@ -13,6 +13,7 @@ import { documentJsonSchema } from "./schemas/document-json-schemas.ts";
 import { eventReference } from "./event-reference.ts";
 import {
   evalJsonSchema,
+  pricesJsonSchema,
   wazaEvalJsonSchema,
   wazaTaskJsonSchema,
   wazaTriggerTestsJsonSchema,
@@ -27,6 +28,7 @@ const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   "schemas/config.schema.json": () => json(configJsonSchema()),
   "schemas/task.schema.json": () => json(taskJsonSchema()),
   "schemas/eval.schema.json": () => json(evalJsonSchema()),
+  "schemas/prices.schema.json": () => json(pricesJsonSchema()),
   "schemas/task-export.schema.json": () => json(documentJsonSchema("task-export")),
   "schemas/waza-eval.schema.json": () => json(wazaEvalJsonSchema()),
   "schemas/waza-task.schema.json": () => json(wazaTaskJsonSchema()),

@@ -7,6 +7,7 @@ import { prepare } from "./run/prepare.ts";
 import { run, type RunOptions, type RunOutcome } from "./run/run.ts";
 import { suggestion } from "./base/did-you-mean.ts";
 import { parseDuration } from "./base/duration.ts";
+import { type Budget, budgetModel } from "./model/eval.ts";
 import type { Plan } from "./model/plan.ts";
 import type { RunResult } from "./model/result.ts";
 import type { TraceEvent } from "./model/event.ts";
@@ -147,7 +148,7 @@ export async function prepareEvaluation(
   checkSources(sources);
   checkOptions("evaluate", options, optionChecks);
   const { cwd = process.cwd(), env = {}, agents = [], llm, judge, mcpConfig, allowOutside = false } = options;
-  const { strict = false, bail = false, frozen = false, releasesUrl, output, signal } = options;
+  const { strict = false, bail = false, frozen = false, releasesUrl, output, signal, prices } = options;
   const loaded = await load({
     sources: typeof sources === "string" ? [sources] : sources,
     cwd,
@@ -156,6 +157,7 @@ export async function prepareEvaluation(
     judge: llm === true ? true : undefined,
     judgeModel: judge,
     mcpConfig,
+    prices,
     allowOutside,
   });
   const prepared = prepare(loaded, options);
@@ -216,6 +218,10 @@ export interface EvaluateOptions {
   readonly timeoutMs?: number;
   /** Lowest values with which the run passes, of measurements the highest, by name; they override those of the config. */
   readonly thresholds?: Readonly<Record<string, number>>;
+  /** What the run may use; its members override those of the config. When it is used up, no further trial begins. */
+  readonly budget?: Budget;
+  /** File with what models cost; overrides the one that the config names. */
+  readonly prices?: string;
   /** Stop after the first trial that does not pass. */
   readonly bail?: boolean;
   /** Folder that keeps the runs, or false to keep nothing. Default: `.mcpvals/runs` below `cwd`. */
@@ -255,5 +261,10 @@ const optionChecks: OptionChecks<EvaluateOptions> = {
   releasesUrl: [isText, "the URL of an API that lists releases"],
   timeoutMs: milliseconds,
   thresholds: [isThresholds, "an object of numbers from 0"],
+  budget: [
+    (value) => budgetModel.safeParse(value).success,
+    "an object with cost, tokens, calls or timeMs, each a number above 0",
+  ],
+  prices: [isText, "the path of a file"],
   bail: yesOrNo,
 };

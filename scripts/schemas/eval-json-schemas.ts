@@ -2,6 +2,7 @@ import * as z from "zod";
 import { serverShapes } from "../../src/model/server.ts";
 import { evalSchema } from "../../src/formats/convert/eval/eval-file.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../src/base/json.ts";
+import { pricesSchema } from "../../src/model/prices.ts";
 import { triggerTestsSchema } from "../../src/formats/convert/waza/task-rows.ts";
 import { differences, settingsBeside, wazaEvalSchema, wazaTaskSchema } from "../../src/formats/convert/waza/waza-schema.ts";
 import { inputJsonSchema } from "../../src/graders/settings.ts";
@@ -27,8 +28,17 @@ export function wazaTaskJsonSchema(): JsonObject {
 
 /** The JSON Schema of the `trigger_tests.yaml` of a waza eval (draft 2020-12). */
 export function wazaTriggerTestsJsonSchema(): JsonObject {
-  const { $schema = "", ...root } = inputJsonSchema(triggerTestsSchema);
-  return { $schema, $id: "urn:mcpvals:waza-trigger-tests", ...root };
+  return plainJsonSchema(triggerTestsSchema, "urn:mcpvals:waza-trigger-tests");
+}
+
+/** The JSON Schema of files of prices (draft 2020-12). */
+export function pricesJsonSchema(): JsonObject {
+  return plainJsonSchema(pricesSchema, "urn:mcpvals:prices");
+}
+
+function plainJsonSchema(schema: z.ZodType, id: string): JsonObject {
+  const { $schema = "", ...root } = inputJsonSchema(schema);
+  return { $schema, $id: id, ...root };
 }
 
 const wazaGraders = {

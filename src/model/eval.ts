@@ -1,11 +1,13 @@
 import * as z from "zod";
-import type { Model } from "./fields.ts";
+import { exact } from "../base/json.ts";
+import { closedObject, duration, type Model, named, optional } from "./fields.ts";
 import type { ServerSpec } from "./server.ts";
 import type { AgentSpec, ModelSpec } from "./agent.ts";
 import type { Task } from "./task.ts";
 import type { CheckSettings } from "./check.ts";
 import type { Prices } from "./prices.ts";
 import type { ExtensionSettings } from "./extension.ts";
+
 /**
  * Lowest values with which a run passes, by the name of what is measured: `score`, the mean score of the trials; `passRate`, the
  * share of those with a verdict that passed; `answerRate`, the same without those in which only a tool's result has what was expected
@@ -24,19 +26,29 @@ export const untilModel = z.strictObject({
 /** How long a run goes on that is to decide something. */
 export type UntilDecided = Model<typeof untilModel>;
 
+const spending = {
+  cost: z.number().positive().describe("Money that models may cost, in the currency of the prices."),
+  tokens: z.int().min(1).describe("Tokens of agents and judges, in and out."),
+  calls: z.int().min(1).describe("Calls of tools."),
+};
+
 export const budgetModel = z.strictObject({
-  cost: z
-    .number()
-    .positive()
-    .describe("Money that models may cost, in the currency of the prices.")
-    .exactOptional(),
-  tokens: z.int().min(1).describe("Tokens of agents and judges, in and out.").exactOptional(),
-  calls: z.int().min(1).describe("Calls of tools.").exactOptional(),
+  cost: spending.cost.exactOptional(),
+  tokens: spending.tokens.exactOptional(),
+  calls: spending.calls.exactOptional(),
   timeMs: z.number().positive().describe("Time of the run, in milliseconds.").exactOptional(),
 });
 
 /** What a run may use. When it is used up, no further trial begins. */
 export type Budget = Model<typeof budgetModel>;
+
+/** A budget as files have it. */
+export const budgetSchema = closedObject({
+  ...z.object(spending).partial().shape,
+  time: optional(duration, "Time of the run."),
+})
+  .meta(named("Budget", "Budget", "What a run may use. What is absent has no limit."))
+  .transform(({ time: timeMs, ...others }): Budget => exact({ ...others, timeMs }));
 
 /** What every file format parses to: which tasks run, with which agents, against which servers. Durations are in milliseconds. */
 export interface Eval {

@@ -14,6 +14,7 @@ const modelPriceSchema = closedObject({
 
 /** A file of prices. */
 export const pricesSchema = closedObject({
+  $schema: optional(z.string(), "Address of the JSON Schema, for editors."),
   currency: z
     .string()
     .regex(/^[A-Z]{3}$/, { error: "must be the code of a currency, such as USD" })
@@ -22,10 +23,14 @@ export const pricesSchema = closedObject({
   models: z
     .record(nameKey, modelPriceSchema)
     .refine((models) => Object.keys(models).length > 0, { error: "must have at least one model" })
-    .describe(
-      "By `PROVIDER/MODEL`, or by the model alone, whoever offers it; `*` stands for any text. A whole name wins, else the first that fits.",
-    ),
-}).meta({ title: "mcpvals prices", description: "What models cost." });
+    .meta({
+      description:
+        "By `PROVIDER/MODEL`, or by the model alone, whoever offers it; `*` stands for any text. A whole name wins, else the first that fits.",
+      minProperties: 1,
+    }),
+})
+  .meta({ title: "mcpvals prices", description: "What models cost." })
+  .transform(({ currency, models }) => ({ currency, models }));
 
 export type Prices = z.output<typeof pricesSchema>;
 

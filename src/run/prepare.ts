@@ -472,7 +472,7 @@ async function unpricedModels({
   return ({ model }) => {
     if (prices !== undefined && priceOf(model, prices) !== undefined) return;
     throw new McpvalsError("config/unknown-price", `there is a budget of money, and no price for ${model}`, {
-      hint: "Add it to the file of prices: --prices FILE, or prices: FILE in a config.",
+      hint: "Add it to the file of prices: --prices FILE, or `prices` of a config or an Eval.",
     });
   };
 }

@@ -53,6 +53,26 @@ ${all}`),
     expect(loaded.notes).toEqual([]);
   });
 
+  it("has a budget, and prices in a file beside it, unless others are asked for", async () => {
+    const prices = (input: number, more: object = {}): object => ({
+      ...more,
+      models: { "gpt-5": { input, output: 1 } },
+    });
+    using folder = folderOf({
+      "evals/eval.yaml": evalOf(`  budget: { cost: 2.5, time: 30m }\n  prices: ../prices.json\n${all}`),
+      "evals/tasks/a.yaml": script("a"),
+      "prices.json": prices(1, { $schema: "node_modules/mcpvals/schemas/prices.schema.json" }),
+      "other.json": prices(2),
+    });
+    const source = "evals/eval.yaml";
+    const loaded = await load(folder.path, { source });
+    expect(loaded.eval).toMatchObject({ budget: { cost: 2.5, timeMs: 1_800_000 } });
+    // Which schema checks a file is no price.
+    expect(loaded.eval.prices).toEqual({ currency: "USD", ...prices(1) });
+    expect((await load(folder.path, { source, prices: "other.json" })).eval.prices).toMatchObject(prices(2));
+    expect(prepare(loaded, { budget: { cost: 1 } }).eval.budget).toEqual({ cost: 1, timeMs: 1_800_000 });
+  });
+
   it("runs its tasks with what is asked for instead", async () => {
     using folder = folderOf({
       "eval.yaml": evalOf(`  agent: { type: builtin.claude-code }\n${all}`, { withAgent: false }),

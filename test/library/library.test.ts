@@ -129,11 +129,14 @@ describe("evaluate", () => {
       }));
       tell(await evaluate("mcp-eval.config.json", { ...options, tasks: ["suite"], timeoutMs: 3000 }));
       tell(await evaluate("mcp-eval.config.json", { ...options, tasks: ["work"], bail: true, concurrency: 1 }));
+      const few = { tasks: ["suite/env"], trials: 3, concurrency: 1, budget: { calls: 2 }, prices: "prices.json" };
+      writeFileSync(cwd + "/prices.json", '{ "models": { "gpt-5": { "input": 1, "output": 2 } } }');
+      tell(await evaluate("mcp-eval.config.json", { ...options, ...few }));
       process.chdir(cwd);
     `,
       { config, env: provider.env },
     );
-    const [chosen, limited, bailed] = said as [RunResult, RunResult, RunResult];
+    const [chosen, limited, bailed, short] = said as [RunResult, RunResult, RunResult, RunResult];
     expect(chosen.trials.map(({ task, agent, attempt, verdict }) => [task, agent, attempt, verdict])).toEqual(
       [
         ["suite/env", null, 1, "pass"],
@@ -148,6 +151,12 @@ describe("evaluate", () => {
       ["one", "fail"],
       ["two", "skip"],
     ]);
+    expect(short.trials.map(({ verdict }) => verdict)).toEqual(["pass", "pass", "skip"]);
+    expect(short).toMatchObject({
+      verdict: "incomplete",
+      budget: { calls: 2, usedUp: "the budget of 2 calls is used up" },
+      environment: { prices: expect.any(String) as string },
+    });
   });
 
   it("runs a config as it was given, even if its owner changes it later; many runs share one exit listener", async () => {
@@ -188,7 +197,7 @@ describe("evaluate", () => {
       tell(await rejects(evaluate("none.yaml")));
       const good = { ...config, workflow: undefined, workflows: [], toolHealthSuites: [{ name: "s", tests: [{ name: "add" }] }] };
       delete good.workflow;
-      for (const options of [{ task: ["s"] }, { trials: 0 }, { concurrency: NaN }, { timeoutMs: "1s" }, { tasks: ["x"] }]) {
+      for (const options of [{ task: ["s"] }, { trials: 0 }, { concurrency: NaN }, { timeoutMs: "1s" }, { budget: { time: "1m" } }, { prices: {} }, { tasks: ["x"] }]) {
         tell(await rejects(evaluate(good, options)));
       }
     `,
@@ -215,6 +224,8 @@ describe("evaluate", () => {
       { ...common, code: "usage/invalid-option", message: expect.stringContaining("trials") as string },
       { ...common, code: "usage/invalid-option", message: expect.stringContaining("concurrency") as string },
       { ...common, code: "usage/invalid-option", message: expect.stringContaining("timeoutMs") as string },
+      { ...common, code: "usage/invalid-option", message: expect.stringContaining("budget") as string },
+      { ...common, code: "usage/invalid-option", message: expect.stringContaining("prices") as string },
       { ...common, code: "usage/no-match" },
     ]);
     expect(left).toEqual([]);

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { callPolicies } from "../../model/check.ts";
 import { gradersField, thresholdsField } from "../../graders/declared.ts";
+import { budgetSchema } from "../../model/eval.ts";
 import { isReporterName, reporterHelp } from "../../model/reporter.ts";
 import { mcpExpectation } from "../../model/step.ts";
 import { extensionTableSchema } from "../../model/extension.ts";
@@ -111,17 +112,6 @@ const limits = closedObject({
   modelCall: duration.prefault("2m").describe("One request to a model."),
 }).meta({ id: "Limits", title: "Limits", description: "Time limits." });
 
-const budget = closedObject({
-  cost: optional(
-    z.number().positive(),
-    "Money that models may cost, in the currency of `prices`.",
-    "any amount",
-  ),
-  tokens: optional(z.int().min(1), "Tokens of agents and judges, in and out.", "any number"),
-  calls: optional(z.int().min(1), "Calls of tools.", "any number"),
-  time: optional(duration, "Time of the run.", "any time"),
-}).meta(named("Budget", "Budget", "What a run may use."));
-
 const findingCodes = z
   .array(z.string().regex(/^[a-z]+\/[a-z0-9-]+$/, { error: "must be the code of a finding, GROUP/NAME" }))
   .default([]);
@@ -171,6 +161,20 @@ export const serverTableFields = {
     "Sets of servers by name, merged over the servers of the file. Every task runs with each of them, and not with the base servers alone.",
   ),
   seed: optional(z.int().min(0), "Seed of the random numbers of faults.", "`0`"),
+};
+
+/** What a run may cost, and how that is known. */
+export const spendingFields = {
+  budget: optional(
+    budgetSchema,
+    "What a run may use; when it is used up, no further trial begins. The options of `run` take precedence.",
+    "all trials run",
+  ),
+  prices: optional(
+    filledText,
+    "File with what models cost, relative to this one; `--prices` takes precedence.",
+    "only the cost that an agent program reports is known",
+  ),
 };
 
 /** The config format: the one source of its types, its validation, its JSON Schema and its reference page. */
@@ -243,16 +247,7 @@ export const configSchema = closedObject({
     "All settings of the judge. It judges every workflow with `llmJudge` or `--llm`; else only steps and graders ask it.",
   ),
   check: optional(check, "How `mcpvals check` checks the servers; its options win over it."),
-  budget: optional(
-    budget,
-    "What a run may use; when it is used up, no further trial begins. The options of `run` take precedence.",
-    "all trials run",
-  ),
-  prices: optional(
-    filledText,
-    "File with what models cost, relative to this one; `--prices` takes precedence.",
-    "only the cost that an agent program reports is known",
-  ),
+  ...spendingFields,
   timeout: duration.prefault("30s").describe("Limit of each tool call, and of each server's start."),
   limits: limits.prefault({}).describe("Time limits of trials and model calls."),
   trials: z.int().min(1).max(10_000).default(1).describe("Attempts of each task, by each agent."),

@@ -13,7 +13,7 @@ import {
 import { graderReader, type GraderTypes, type ReadGraders } from "../../graders/declared.ts";
 import { exact, formatKeyPath, type Json, type KeyPath, withoutUndefined } from "../../base/json.ts";
 import type { CheckSettings } from "../../model/check.ts";
-import type { Budget, Eval, JudgeSpec } from "../../model/eval.ts";
+import type { Eval, JudgeSpec } from "../../model/eval.ts";
 import type { GraderSpec, Task } from "../../model/task.ts";
 import {
   type Locate,
@@ -163,8 +163,12 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
       ...(judged || stepsOnly ? { judge: buildJudge(data, options.judgeModel) } : {}),
       ...(stepsOnly ? { judgesStepsOnly: true } : {}),
       trials: data.trials,
-      ...exact({ concurrency: data.concurrency, seed: data.seed, thresholds: data.thresholds }),
-      ...(data.budget === undefined ? {} : { budget: budgetOf(data.budget) }),
+      ...exact({
+        concurrency: data.concurrency,
+        seed: data.seed,
+        thresholds: data.thresholds,
+        budget: data.budget,
+      }),
       limits: { trialMs: data.limits.trial, callMs: data.timeout, modelMs: data.limits.modelCall },
       reporters: data.reporters,
       ...(data.check === undefined ? {} : { check: checkSettings(data.check, resolvePath) }),
@@ -194,10 +198,6 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
     ...(data.tasks.length === 0 ? checkPlans(data, parts.eval) : []),
   ];
   return broken.length > 0 ? { ...refusal(broken), parts } : { ok: true, ...parts };
-}
-
-function budgetOf({ time: timeMs, ...others }: NonNullable<ParsedConfig["budget"]>): Budget {
-  return exact({ ...others, timeMs });
 }
 
 /** The settings of one model do not fit another, so a model from outside takes only the threshold. */

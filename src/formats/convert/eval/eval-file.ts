@@ -17,7 +17,7 @@ import {
   type Assertions,
   assertionsSchema,
 } from "../../../graders/assertions.ts";
-import { serverTableFields } from "../../config/config-schema.ts";
+import { serverTableFields, spendingFields } from "../../config/config-schema.ts";
 import { withUsualTransports } from "../../config/server-tables.ts";
 import { serverSchema, type ServerLifetime } from "../../../model/server.ts";
 import { suggestion } from "../../../base/did-you-mean.ts";
@@ -40,7 +40,7 @@ import {
 import { LenientReader } from "../lenient-reader.ts";
 import type { SetFiles } from "../../read/read-files.ts";
 import type { GraderSpec } from "../../../model/task.ts";
-import type { Thresholds } from "../../../model/eval.ts";
+import type { Budget, Thresholds } from "../../../model/eval.ts";
 import { type Locate, type ParseResult, type Problem, problem } from "../../../base/problem.ts";
 
 /** Kinds of agents that an eval can refer to; those with `openai` in their name are old names of `builtin.llm-agent`. */
@@ -172,6 +172,7 @@ const config = closedObject({
   parallel: optional(z.int().min(1).max(1024), "Trials at once, of tasks that are `parallel`."),
   graders: gradersField("every task"),
   thresholds: thresholdsField,
+  ...spendingFields,
   taskSets: z.array(taskSet).optional().meta({ description: "Which tasks run.", minItems: 1 }),
 }).meta({
   id: "EvalConfig",
@@ -224,6 +225,9 @@ export interface EvalFile {
   readonly runs?: number;
   readonly parallel?: number;
   readonly thresholds?: Thresholds;
+  readonly budget?: Budget;
+  /** Path of a file. */
+  readonly prices?: string;
   readonly inheritEnv: readonly string[] | true;
   /** Folders with skills for agents that are programs, as written; absent: it gives none. */
   readonly skills?: readonly string[];
@@ -357,6 +361,8 @@ function buildFile(
     runs: config.runs,
     parallel: config.parallel,
     thresholds: config.thresholds,
+    budget: config.budget,
+    prices: config.prices,
     inheritEnv: config.inheritEnv ?? [],
     skills: skills?.sources.map((source) => source.path),
   });
