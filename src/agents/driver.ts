@@ -5,7 +5,7 @@ import type { Emit } from "../model/event.ts";
 import type { ClientSide, ServerSession } from "../servers/client/session.ts";
 import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
 import type { Hold } from "../process/deadline.ts";
-import type { Accounts } from "./models/account-limit.ts";
+import type { SharedLimits } from "../process/adaptive-limit.ts";
 
 /** What an agent gets for one trial. */
 export interface AgentContext {
@@ -67,7 +67,7 @@ export interface AgentOptions {
   /** Longest that one request to a model may take, in milliseconds. */
   readonly modelMs: number;
   /** Of the run; absent: requests to models are sent whatever others wait for. */
-  readonly accounts?: Accounts;
+  readonly accounts?: SharedLimits;
   /** Version of mcpvals, for agent programs. */
   readonly version: string;
 }

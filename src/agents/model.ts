@@ -3,7 +3,7 @@ import { McpvalsError } from "../base/error.ts";
 import { isJsonObject, withoutUndefined, type Json, type JsonObject } from "../base/json.ts";
 import type { ModelAgentSpec } from "../model/agent.ts";
 import type { TurnEnd } from "../model/event.ts";
-import type { Accounts } from "./models/account-limit.ts";
+import type { SharedLimits } from "../process/adaptive-limit.ts";
 import { type Environment, locateModel, type ModelAccess, resolveModel } from "./models/resolve-model.ts";
 import { callSettings, createRetryingModel, loadAiSdk, type RetrySettings } from "./models/retrying-model.ts";
 import { abortWithAny } from "../process/deadline.ts";
@@ -18,7 +18,7 @@ export interface ModelAgentOptions {
   readonly modelMs: number;
   readonly retry?: RetrySettings;
   /** Of the run; absent: requests are sent whatever others wait for. */
-  readonly accounts?: Accounts;
+  readonly accounts?: SharedLimits;
 }
 
 const defaultSystem =

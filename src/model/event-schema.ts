@@ -210,6 +210,16 @@ export const eventKinds = {
     "A request waited for a rate limit before it went to the server; the wait is not the server's time.",
     { server, client, id: requestId, heldMs: milliseconds.describe("How long, in milliseconds.") },
   ),
+  "server.limit_changed": event(
+    "From now on another number of requests may be sent to the server at once, by all trials, since it refused one as one too many.",
+    {
+      server,
+      client,
+      from: position.describe("The number before."),
+      to: position.describe("The number now. As many as trials run at once: there is no limit."),
+      reason: text.describe("Why it was changed."),
+    },
+  ),
   "fault.injected": event("A request met a configured fault.", {
     server,
     client,

@@ -40,6 +40,7 @@ const known: Readonly<Record<EventType, true>> = {
   "gateway.connected": true,
   "gateway.disconnected": true,
   "request.held": true,
+  "server.limit_changed": true,
   "fault.injected": true,
   "fault.unmet": true,
   "tools.hidden": true,

@@ -8,7 +8,7 @@ import { judgeOf } from "../graders/judge/llm-judge.ts";
 import type { AskJudge } from "../graders/judge/verdict-forms.ts";
 import { invalidCalls } from "../graders/measurements/measure.ts";
 import type { Emit } from "../model/event.ts";
-import type { Accounts } from "../agents/models/account-limit.ts";
+import type { SharedLimits } from "../process/adaptive-limit.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import type { JudgeOptions } from "../graders/judge/judge.ts";
 import { validateOfServer } from "../graders/schema-validator.ts";
@@ -42,7 +42,7 @@ export function createGrading(
     accounts,
   }: Pick<GradeContext, "validateSchema"> & {
     readonly signal: AbortSignal;
-    readonly accounts: Accounts;
+    readonly accounts: SharedLimits;
   },
 ): GradeTrial {
   const given: Omit<GradeContext, "askJudge"> = {

@@ -82,6 +82,7 @@ export function createProvisioning(
     version,
     trials: plan.trials,
     validateSchema,
+    rateLimits: { most: plan.concurrency, limits: new Map() },
     // Only agents outside this process need the gateway, and loading it is slow.
     createGateway: async () => (await import("../servers/gateway/gateway.ts")).createGateway(),
     ...withoutUndefined({ seed: spec.seed }),

@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import { join, resolve } from "node:path";
 import { loadAgent } from "../agents/create-agent.ts";
-import type { Accounts } from "../agents/models/account-limit.ts";
+import type { SharedLimits } from "../process/adaptive-limit.ts";
 import type { PlanRecord } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import { McpvalsError } from "../base/error.ts";
@@ -207,7 +207,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     });
   const pricing = prices && (await import("../model/prices.ts"));
   const judges = judge && (await import("../graders/judge/judge.ts"));
-  const accounts: Accounts = { most: plan.concurrency, limits: new Map() };
+  const accounts: SharedLimits = { most: plan.concurrency, limits: new Map() };
   const services: TrialServices = {
     limits,
     variables: { shell: env, overrides },
@@ -367,7 +367,7 @@ async function folderOf(
 /** Gives a function that creates agents by name, and loads the code of each once. */
 function agentFactory(
   { eval: { agents, limits }, env }: RunInput,
-  accounts: Accounts,
+  accounts: SharedLimits,
 ): TrialServices["createAgent"] {
   const loads = new Map<string, ReturnType<typeof loadAgent>>();
   return async (name) => {

@@ -3,6 +3,7 @@ import { McpvalsError, serializeError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { ServerSpec } from "../model/server.ts";
 import { lifetimeOf, type Trial } from "../model/plan.ts";
+import { sharedLimit, type SharedLimits } from "../process/adaptive-limit.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { openSession, type ServerSession, type StartOptions } from "./client/session.ts";
 import type { ServerHost } from "./connections/host.ts";
@@ -285,6 +286,8 @@ function missingServers(errors: readonly unknown[]): unknown {
 }
 
 export interface HostOptions {
+  /** What servers with an address allow, found out by their refusals. Absent: each host finds out by itself. */
+  readonly rateLimits?: SharedLimits;
   /** For mocks with `matchSchema`. */
   readonly validateSchema?: ValidateSchema;
 }
@@ -324,7 +327,7 @@ export async function openHost(
 async function openHostOf(
   name: string,
   spec: ServerSpec,
-  { validateSchema = noValidator }: HostOptions,
+  { validateSchema = noValidator, rateLimits }: HostOptions,
 ): Promise<ServerHost> {
   // The others are loaded only when they are used.
   switch (spec.transport) {
@@ -337,7 +340,9 @@ async function openHostOf(
     case "shttp":
     case "sse": {
       const { openHttpHost } = await import("./http/http-host.ts");
-      return openHttpHost(name, spec);
+      const { url, headers, auth } = spec;
+      const limit = rateLimits && sharedLimit(rateLimits, JSON.stringify([url, headers, auth]));
+      return openHttpHost(name, spec, limit);
     }
   }
 }

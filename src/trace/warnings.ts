@@ -98,6 +98,7 @@ function messageWarnings({ events, unasked }: Trajectory): string[] {
       (status === 202 || status === 204) &&
       requestIds.length > 0,
   );
+  const refused = eventsOf(events, "http.response").filter(({ status }) => status === 429);
   const malformed = eventsOf(events, "mcp.message").filter((event) => event.malformed !== undefined);
   return [
     ...perServer(eventsOf(events, "server.invalid_output"), (server, count, { text }) => {
@@ -116,6 +117,10 @@ function messageWarnings({ events, unasked }: Trajectory): string[] {
     ...perServer(denials, (server, count, { status }) => {
       const what = count === 1 ? "a request" : `${count} requests`;
       return `server "${server}" responded to ${what} with HTTP ${status}, as if there were nothing to answer`;
+    }),
+    ...perServer(refused, (server, count) => {
+      const what = count === 1 ? "a request" : `${count} requests`;
+      return `server "${server}" refused ${what} as too many (HTTP 429), and all requests to it waited; rateLimit, maxConcurrent or a lower concurrency avoids this`;
     }),
   ];
 }

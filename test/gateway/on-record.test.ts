@@ -4,8 +4,9 @@ import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createFilters } from "../../src/servers/filters/filters.ts";
+import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { stdioSpec } from "../servers/support.ts";
-import { addressHost, openGateway, type Opened } from "./support.ts";
+import { addressHost, connectClient, openGateway, type Opened, transportTo } from "./support.ts";
 
 type Answer = (response: ServerResponse, body: Buffer) => void;
 
@@ -88,6 +89,29 @@ describe("what an agent sends to an address", () => {
     expect(record.of("mcp.message")).toEqual([]);
   });
 });
+
+it.each(["http", "bridge"] as const)(
+  "a request that the server refused as too many is sent again, and both are on record, over %s",
+  async (way) => {
+    let calls = 0;
+    const server = await startHttpFixture(({ message, response }) => {
+      if (message.method !== "tools/call" || ++calls > 1) return false;
+      response.writeHead(429, { "retry-after-ms": "200" }).end("slow down");
+      return true;
+    });
+    onTestFinished(() => server.close());
+    const { endpoint, record } = await openGateway(await addressHost(server.url));
+    const client = await connectClient(transportTo(endpoint, way));
+    const { content } = await client.callTool({ name: "echo", arguments: { message: "hi" } });
+    expect(content).toEqual([{ type: "text", text: "hi" }]);
+    const [held] = record.of("request.held");
+    expect(held).toMatchObject({ server: "s", client: "1" });
+    const responses = record
+      .of("http.response")
+      .filter(({ requestIds }) => requestIds.includes(held?.id ?? ""));
+    expect(responses[0]).toMatchObject({ client: "1", method: "POST", status: 429 });
+  },
+);
 
 it("gives the answers of a filter where the server answers nothing to the rest of a batch", async () => {
   const { endpoint, got, record } = await openTo((response) => void response.writeHead(202).end());

@@ -4,7 +4,7 @@ import type { EventBody } from "../../src/model/event.ts";
 import { locateModel, type ModelAnswer, resolveModel } from "../../src/agents/models/resolve-model.ts";
 import { createRetryingModel, type RetrySettings } from "../../src/agents/models/retrying-model.ts";
 import type { Hold } from "../../src/process/deadline.ts";
-import type { Accounts } from "../../src/agents/models/account-limit.ts";
+import type { SharedLimits } from "../../src/process/adaptive-limit.ts";
 import { eventsOf } from "../support/agent-context.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
 import { keepIn } from "../support/records.ts";
@@ -26,7 +26,7 @@ interface AskOptions {
   readonly retryForReal?: RetrySettings;
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
-  readonly accounts?: Accounts;
+  readonly accounts?: SharedLimits;
   readonly hold?: Hold;
   readonly onEvent?: (event: EventBody) => unknown;
 }
@@ -165,7 +165,7 @@ describe("retries", () => {
 });
 
 describe("requests with one key to one address", () => {
-  const share = (): Accounts => ({ most: 4, limits: new Map() });
+  const share = (): SharedLimits => ({ most: 4, limits: new Map() });
   const retryForReal: RetrySettings = { baseDelayMs: 1 };
 
   test("wait together for what the provider asks of one of them, and their time limits with them", async () => {
@@ -213,7 +213,7 @@ describe("requests with one key to one address", () => {
       if (index === 1) await gate.promise;
       return { text: "ok" };
     });
-    const accounts: Accounts = { most: 2, limits: new Map() };
+    const accounts: SharedLimits = { most: 2, limits: new Map() };
     const first = ask(provider.url, { retryForReal, accounts });
     await provider.received(2);
     const waits = Promise.withResolvers<void>();

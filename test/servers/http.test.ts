@@ -1,6 +1,7 @@
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { McpvalsError } from "../../src/base/error.ts";
 import type { HttpServerSpec } from "../../src/model/server.ts";
+import type { SharedLimits } from "../../src/process/adaptive-limit.ts";
 import {
   answer,
   type Exchange,
@@ -105,6 +106,65 @@ describe("a server over Streamable HTTP", () => {
     expect(await session.callTool("echo", { message: "again" }, callOptions())).toMatchObject({
       result: text("again"),
     });
+  });
+
+  it("that refuses a call as too many gets it again after the time that it asks for, which is not the call's", async () => {
+    let calls = 0;
+    const { session, record } = await startOver(
+      onCall(({ response, message }) => {
+        if (++calls > 2) answer(response, message);
+        else response.writeHead(429, { "retry-after-ms": "1200" }).end("slow down");
+      }),
+    );
+    const outcome = await session.callTool("echo", { message: "hi" }, callOptions({ timeoutMs: 2000 }));
+    expect(outcome).toMatchObject({ kind: "result", result: text("hi") });
+    expect(outcome.latencyMs).toBeLessThan(2000);
+    const statuses = record.of("http.response").filter(({ requestIds }) => requestIds.includes(2));
+    expect(statuses.map(({ status }) => status)).toEqual([429, 429, 200]);
+    const held = record.of("request.held");
+    expect(held.map(({ id }) => id)).toEqual([2, 2]);
+    expect(Math.min(...held.map(({ heldMs }) => heldMs))).toBeGreaterThan(1190);
+  });
+
+  it.each([
+    ["again and again", "1", 5],
+    ["for longer than anybody waits", "3600000", 1],
+  ])("that refuses a call %s fails it", async (_, wait, attempts) => {
+    let calls = 0;
+    const { session, record } = await startOver(
+      onCall(({ response }) => {
+        calls += 1;
+        response.writeHead(429, { "retry-after-ms": wait }).end("slow down");
+      }),
+    );
+    const outcome = await session.callTool("echo", {}, callOptions());
+    expect(outcome).toMatchObject({ kind: "error", message: "HTTP 429 Too Many Requests: slow down" });
+    expect([calls, record.of("http.response").filter(({ status }) => status === 429).length]).toEqual([
+      attempts,
+      attempts,
+    ]);
+  });
+
+  it("that refused a request as too many gets no other of the run before the time that it asked for", async () => {
+    const arrived: number[] = [];
+    const server = await fixture(
+      onCall(({ response, message }) => {
+        arrived.push(performance.now());
+        if (arrived.length > 1) answer(response, message);
+        else response.writeHead(429, { "retry-after": "1" }).end();
+      }),
+    );
+    const rateLimits: SharedLimits = { most: 2, limits: new Map() };
+    const first = await startSession(httpSpec(server.url), { rateLimits });
+    const second = await startSession(httpSpec(server.url), { rateLimits });
+    const refused = first.session.callTool("echo", { message: "a" }, callOptions());
+    await vi.waitFor(() => expect(first.record.of("http.response").at(-1)).toMatchObject({ status: 429 }));
+    const other = await second.session.callTool("echo", { message: "b" }, callOptions());
+    expect([await refused, other]).toMatchObject([{ result: text("a") }, { result: text("b") }]);
+    expect(Math.min(...arrived.slice(1)) - (arrived[0] ?? 0)).toBeGreaterThan(990);
+    expect(first.record.of("server.limit_changed")).toEqual([
+      { type: "server.limit_changed", server: "s", from: 2, to: 1, reason: "HTTP 429" },
+    ]);
   });
 
   it("that ends a stream without the answer gives an error at once; one that cuts it is lost", async () => {

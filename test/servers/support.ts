@@ -3,7 +3,7 @@ import { McpvalsError } from "../../src/base/error.ts";
 import type { HttpServerSpec, ServerSpec, StdioServerSpec } from "../../src/model/server.ts";
 import type { Emit, EventBody } from "../../src/model/event.ts";
 import { localBinPath } from "../../src/process/environment.ts";
-import { startServer } from "../../src/servers/server-pool.ts";
+import { type HostOptions, startServer } from "../../src/servers/server-pool.ts";
 import type { CallOptions, ServerSession } from "../../src/servers/client/session.ts";
 import { fixtureServer } from "../process/support.ts";
 import { keepIn } from "../support/records.ts";
@@ -65,10 +65,10 @@ export interface Started {
 }
 
 /** Starts a server that is stopped when the test ends. */
-export async function startSession(spec: ServerSpec): Promise<Started> {
+export async function startSession(spec: ServerSpec, options: HostOptions = {}): Promise<Started> {
   const record = createRecord();
   const { signal } = new AbortController();
-  const session = await startServer("s", spec, { emit: record.emit, signal, version: "9.9.9" });
+  const session = await startServer("s", spec, { ...options, emit: record.emit, signal, version: "9.9.9" });
   onTestFinished(() => session.stop());
   return { session, record };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ModelSpec } from "../../model/agent.ts";
 import { type Environment, locateModel } from "./resolve-model.ts";
-import { askedDelay, defaultRetryPolicy, retryDelay } from "./retrying-model.ts";
+import { askedDelay, defaultRetryPolicy, retryDelay } from "../../process/retry.ts";
 
 const keys: Environment = { ANTHROPIC_API_KEY: "a", OPENAI_API_KEY: "o", GEMINI_API_KEY: "g" };
 

@@ -9,7 +9,13 @@ import type { Emit } from "../../model/event.ts";
 import { createRedactor } from "../../trace/redact.ts";
 import { maxRecordDepth, maxAnswerValues } from "../../base/limits.ts";
 import { abortAfter, type Hold } from "../../process/deadline.ts";
-import { accountOf, type Accounts, type LimitChange } from "./account-limit.ts";
+import {
+  type AdaptiveLimit,
+  type LimitChange,
+  sharedLimit,
+  type SharedLimits,
+} from "../../process/adaptive-limit.ts";
+import { askedDelay, defaultRetryPolicy, retryDelay, type RetryPolicy } from "../../process/retry.ts";
 import {
   type LanguageModelV4,
   type ModelAccess,
@@ -17,25 +23,6 @@ import {
   type ModelCallOptions,
   UnusableAnswer,
 } from "./resolve-model.ts";
-
-/** How often and how long to try again when a model does not answer. Times are in milliseconds. */
-export interface RetryPolicy {
-  /** Attempts after the first. */
-  readonly maxRetries: number;
-  /** Longest first wait; the longest wait doubles with every attempt. */
-  readonly baseDelayMs: number;
-  /** Longest single wait, unless the provider asks for a longer one. */
-  readonly maxDelayMs: number;
-  /** Longest that all waits between attempts may take together. */
-  readonly waitBudgetMs: number;
-}
-
-export const defaultRetryPolicy: RetryPolicy = {
-  maxRetries: 4,
-  baseDelayMs: 500,
-  maxDelayMs: 30_000,
-  waitBudgetMs: 60_000,
-};
 
 /** The retry policy, and the sources of chance and time; all have defaults. */
 export interface RetrySettings extends Partial<RetryPolicy> {
@@ -55,7 +42,7 @@ export interface RetryingModelOptions {
   readonly requestTimeoutMs: number;
   readonly retry?: RetrySettings;
   /** The accounts of the run; absent: requests are sent whatever others wait for. */
-  readonly accounts?: Accounts;
+  readonly accounts?: SharedLimits;
   /** Stops a time limit while a request waits because of the provider's rate limit. */
   readonly hold?: Hold;
 }
@@ -64,7 +51,7 @@ export interface RetryingModelOptions {
  * Wraps a model so that every answer is emitted as `model.called` and every failed attempt that is tried again as
  * `model.retried`. Throttling, server errors, broken connections and attempts that take too long are retried with
  * exponential backoff, or after the time that the provider asks for, within the limits of the retry policy.
- * Throttling limits all requests to the account (see `AccountLimit`): changes are emitted as `model.limit_changed`, and what waits for
+ * Throttling limits all requests to the account (see `AdaptiveLimit`): changes are emitted as `model.limit_changed`, and what waits for
  * it as `model.waiting`. A wait takes no time of the request.
  *
  * The wrapped model throws McpvalsError `model/unreachable`, `model/rejected` or `model/invalid-response`, with the
@@ -204,44 +191,19 @@ function refuseExcess({ content }: ModelAnswer): void {
   }
 }
 
+/** The limit that all requests with the same key to the same provider share. */
+function accountOf(
+  accounts: SharedLimits,
+  { provider, baseURL, apiKey, headers }: ModelAccess,
+): AdaptiveLimit {
+  return sharedLimit(accounts, JSON.stringify([provider, baseURL, apiKey, headers]));
+}
+
 /** One attempt took longer than it may. */
 class RequestTimeout extends Error {}
 
 async function sleepFor(ms: number, signal: AbortSignal | undefined): Promise<void> {
   await wait(ms, undefined, signal === undefined ? {} : { signal });
-}
-
-/**
- * How long to wait after the given failed attempt, counting from 1: what the provider asked for, else exponential
- * backoff with full jitter. `random` returns 0 to 1.
- */
-export function retryDelay(
-  { maxDelayMs, baseDelayMs }: RetryPolicy,
-  attempt: number,
-  { asked, random }: { readonly asked: number | undefined; readonly random: () => number },
-): number {
-  return asked ?? Math.round(random() * Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1)));
-}
-
-/**
- * The wait that a response asks for, in milliseconds: `retry-after-ms`, else `retry-after` in seconds or as an HTTP
- * date (RFC 9110, 10.2.3); undefined when it asks for none. `now` is the time in milliseconds since the Unix epoch.
- */
-export function askedDelay(
-  headers: Readonly<Record<string, string>> = {},
-  now: () => number,
-): number | undefined {
-  const { "retry-after-ms": inMs = "", "retry-after": written = "" } = headers;
-  const seconds = numberIn(written);
-  const asked = numberIn(inMs) ?? (seconds === undefined ? undefined : seconds * 1000);
-  if (asked !== undefined) return asked;
-  // Every form of an HTTP date begins with the day of the week; Date.parse accepts much else.
-  const date = /^\s*[a-z]{3}/i.test(written) ? Date.parse(written) : Number.NaN;
-  return Number.isNaN(date) ? undefined : Math.max(0, date - now());
-}
-
-function numberIn(text: string): number | undefined {
-  return /^\s*\d+(?:\.\d+)?\s*$/.test(text) ? Number(text) : undefined;
 }
 
 type AiSdk = typeof import("ai");

@@ -16,7 +16,7 @@ import {
   type RetrySettings,
 } from "../../agents/models/retrying-model.ts";
 import type { JudgeRecord } from "../../model/grade.ts";
-import type { Accounts } from "../../agents/models/account-limit.ts";
+import type { SharedLimits } from "../../process/adaptive-limit.ts";
 import type { Hold } from "../../process/deadline.ts";
 
 export interface JudgeOptions {
@@ -29,7 +29,7 @@ export interface JudgeOptions {
   readonly modelMs: number;
   readonly retry?: RetrySettings;
   /** Of the run; absent: requests are sent whatever others wait for. */
-  readonly accounts?: Accounts;
+  readonly accounts?: SharedLimits;
   /** Stops a time limit of what asks while a request waits because of the provider's rate limit. */
   readonly hold?: Hold;
   /** Called with the `question` of the judge's record before it is asked; what this throws is thrown. */

@@ -445,8 +445,10 @@ export async function openSession(
   const { emit, signal, started = performance.now() } = options;
   const clocks = new Clocks();
   using deadline = clocks.start(spec.startupTimeoutMs, () => timeUp, signal);
-  const filters = await createChain(host, options, clocks);
-  const connection = host.connect(emit, { agent: options.agent !== undefined, filters });
+  // What a rate limit holds back takes no time of the server's.
+  const onHeld = (waiting: Promise<void>): void => void clocks.hold(waiting).catch(() => undefined);
+  const filters = await createChain(host, options, onHeld);
+  const connection = host.connect(emit, { agent: options.agent !== undefined, filters, onHeld });
   const stop = async (): Promise<void> => {
     await options.end?.();
     await connection.stop();
@@ -484,15 +486,13 @@ export async function openSession(
 async function createChain(
   { name, limiter }: ServerHost,
   { agent, emit }: SessionOptions,
-  clocks: Clocks,
+  onHeld: (waiting: Promise<void>) => void,
 ): Promise<FilterChain | undefined> {
   if (agent === undefined && limiter === undefined) return undefined;
   const [{ FilterChain: Chain }, { limitFilters }] = await Promise.all([
     import("../filters/filter-chain.ts"),
     import("../filters/filters.ts"),
   ]);
-  // What the rate limit holds back takes no time of the server's.
-  const onHeld = (waiting: Promise<void>): void => void clocks.hold(waiting).catch(() => undefined);
   const context = { server: name, emit, onHeld };
   return new Chain(agent?.filters(context) ?? limitFilters(limiter, context));
 }

@@ -1,5 +1,4 @@
 import type {
-  FetchLike,
   JSONRPCMessage,
   RequestId,
   Transport,
@@ -15,7 +14,8 @@ import { settlesWithin } from "../../process/deadline.ts";
 import { closed } from "../../process/process-tree.ts";
 import { TextTail, WholeLines } from "../../process/program-output.ts";
 import type { ManagedProcess, ProcessExit, StopOptions } from "../../process/spawn.ts";
-import type { FilterChain } from "../filters/filter-chain.ts";
+import type { LimitChange } from "../../process/adaptive-limit.ts";
+import type { FilterChain, FilterContext } from "../filters/filter-chain.ts";
 import type { RateLimiter } from "../filters/filters.ts";
 import {
   createReceiveLimits,
@@ -74,16 +74,51 @@ export interface ConnectOptions {
   readonly agent?: boolean;
   /** Filters between the client and the server; the record has what the client sends and gets. */
   readonly filters?: FilterChain | undefined;
+  /** Called with the wait of a request that the server's rate limit holds, which takes none of the client's time. */
+  readonly onHeld?: ((waiting: Promise<void>) => void) | undefined;
 }
 
 /** Where a server with an address is, and how requests get there. */
 export interface HttpAddress {
   readonly transport: HttpServerSpec["transport"];
   readonly url: URL;
-  /** `fetch` with the server's headers and its access token. */
-  readonly fetch: FetchLike;
+  /** `fetch` with the server's headers and its access token, within what the server's rate limit allows. */
+  readonly fetch: ServerFetch;
   /** Longest message accepted from the server, in bytes. */
   readonly maxMessageBytes: number;
+}
+
+/** Sends a request to a server; `notes` are called while its rate limit holds the request back. */
+export type ServerFetch = (url: URL, init: RequestInit, notes?: RateLimitNotes) => Promise<Response>;
+
+/** What is to be recorded of a request that the rate limit of a server holds back. */
+export interface RateLimitNotes {
+  /** The request waits. */
+  readonly onHeld?: (waiting: Promise<void>) => void;
+  /** The server refused it as one too many; it is sent again. */
+  readonly onRefused?: (response: Response) => void;
+  readonly onLimitChanged?: (change: LimitChange & { readonly reason: string }) => void;
+}
+
+/** Records such a request as `request.held`, `http.response` and `server.limit_changed`. */
+export function rateLimitNotes(
+  { emit, onHeld, ...who }: FilterContext,
+  method: string,
+  requestIds: readonly (string | number)[],
+): RateLimitNotes {
+  return {
+    onHeld(waiting) {
+      onHeld?.(waiting);
+      const started = performance.now();
+      const record = (): void => {
+        const heldMs = performance.now() - started;
+        for (const id of requestIds) emit({ type: "request.held", ...who, id, heldMs });
+      };
+      waiting.then(record, record);
+    },
+    onRefused: ({ status }) => void emit({ type: "http.response", ...who, method, status, requestIds }),
+    onLimitChanged: (change) => void emit({ type: "server.limit_changed", ...who, ...change }),
+  };
 }
 
 export interface Evidence {
@@ -136,6 +171,8 @@ export interface ChannelListener {
   onClosed(reason?: McpvalsError): void;
   /** Called for each HTTP response, before its messages. */
   onResponse?(response: HttpResponseInfo): void;
+  /** Gives what records a request over HTTP that is held back. */
+  rateLimitNotes?(method: string, requestIds: readonly (string | number)[]): RateLimitNotes;
   /**
    * The HTTP response to a request has no answer in it. Without this method the client gets a JSON-RPC error in place of the
    * answer.
@@ -187,6 +224,7 @@ export interface ConnectionOptions {
   /** Whether each request has an HTTP response of its own, by whose end it is cancelled. */
   readonly hasPerRequestStream?: boolean;
   readonly filters?: FilterChain | undefined;
+  readonly onHeld?: ((waiting: Promise<void>) => void) | undefined;
 }
 
 /** The `data`, known by identity, of errors in place of unusable answers. */
@@ -249,6 +287,15 @@ export class ServerConnection implements Transport {
     return this.#lost.signal;
   }
 
+  get #context(): FilterContext {
+    const { onHeld } = this.#options;
+    return {
+      server: this.name,
+      emit: (event) => this.#emit(event),
+      ...(onHeld === undefined ? {} : { onHeld }),
+    };
+  }
+
   /** What is known about why things go wrong. */
   evidence(): Evidence {
     const httpFailure = this.#httpFailure;
@@ -264,6 +311,7 @@ export class ServerConnection implements Transport {
         this.#end();
       },
       onResponse: (response) => this.#emit({ type: "http.response", server: this.name, ...response }),
+      rateLimitNotes: (method, requestIds) => rateLimitNotes(this.#context, method, requestIds),
       onNoAnswer: ({ message }, failure) => this.#noAnswer(message, failure),
     });
     return Promise.resolve();
@@ -379,8 +427,8 @@ export class ServerConnection implements Transport {
     this.#emit({ type: "mcp.message", server: this.name, direction, ...content });
   }
 
-  #emit(event: Parameters<Emit>[0]): void {
-    if (!this.#isStopped) this.#options.emit(event);
+  #emit(event: Parameters<Emit>[0]): number {
+    return this.#isStopped ? 0 : this.#options.emit(event);
   }
 
   #end(): void {

@@ -6,7 +6,7 @@ import { isJsonObject } from "../../base/json.ts";
 import { repeatedKey } from "../../base/read-json.ts";
 import { shortened } from "../../base/visible-text.ts";
 import type { Emit } from "../../model/event.ts";
-import type { ServerHost } from "../connections/host.ts";
+import { type RateLimitNotes, rateLimitNotes, type ServerHost } from "../connections/host.ts";
 import {
   type Deliver,
   type Filter,
@@ -147,6 +147,11 @@ export class AgentConnection {
   /** Records the status that a request over HTTP was answered with. */
   recordResponse(method: string, status: number, requestIds: readonly MessageId[]): void {
     this.#emit({ type: "http.response", ...this.#who, method, status, requestIds });
+  }
+
+  /** What records a request over HTTP that the server's rate limit holds back. */
+  rateLimitNotes(method: string, requestIds: readonly MessageId[]): RateLimitNotes {
+    return rateLimitNotes({ ...this.#who, emit: (event) => this.#emit(event) }, method, requestIds);
   }
 
   /** To be called when the connection cannot go on because of the server. */

@@ -244,6 +244,7 @@ class BridgeConnection {
     this.#channel = host.open({
       onMessage: (wire) => this.#fromServer(wire),
       onClosed: (reason) => this.#lose(reason),
+      rateLimitNotes: (method, ids) => connection.rateLimitNotes(method, ids),
     });
     connection.onCut(() => this.end());
     socket.on("data", (chunk: Buffer) => this.#reader.push(chunk));

@@ -160,12 +160,16 @@ class Forwarding {
     const body = await this.#filterBody();
     if (body === undefined) return undefined;
     try {
-      const upstream = await this.#address.fetch(this.#address.url, {
-        method,
-        headers: requestHeaders(request),
-        ...(hasBody(method) ? { body: Buffer.from(body) } : {}),
-        signal,
-      });
+      const upstream = await this.#address.fetch(
+        this.#address.url,
+        {
+          method,
+          headers: requestHeaders(request),
+          ...(hasBody(method) ? { body: Buffer.from(body) } : {}),
+          signal,
+        },
+        this.#connection.rateLimitNotes(method, this.#ids),
+      );
       if (isRedirect(upstream)) {
         // An agent that followed it would be off the record.
         await upstream.body?.cancel();

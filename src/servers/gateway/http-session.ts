@@ -103,6 +103,7 @@ class HttpSession {
     this.#channel = host.open({
       onMessage: (wire) => this.#receive(wire),
       onClosed: (reason) => this.#serverEnded(reason),
+      rateLimitNotes: (method, ids) => connection.rateLimitNotes(method, ids),
     });
     connection.ended.addEventListener("abort", () => this.end(), { once: true });
   }

@@ -5,6 +5,7 @@ import { valueAt } from "../../base/json.ts";
 import { jsonExcess } from "../../base/read-json.ts";
 import type { HttpServerSpec } from "../../model/server.ts";
 import type { Emit } from "../../model/event.ts";
+import { AdaptiveLimit } from "../../process/adaptive-limit.ts";
 import { pause, untilAborted, withDeadline } from "../../process/deadline.ts";
 import {
   type Channel,
@@ -36,19 +37,29 @@ import { eventsOf, isEventStream, type ReadLimits, refusalText, wholeOf } from "
 import { explainStatus, explainUnreachable, noAnswerIn, type Place, displayUrl } from "./http-errors.ts";
 import { type ListeningProgram, startListeningProgram } from "./listening-program.ts";
 import { createServerFetch } from "./server-fetch.ts";
+import { throttledFetch } from "./throttled-fetch.ts";
 import { errorCodes } from "../../model/error-codes.ts";
 
 /**
  * Creates the host of a server with an address, and starts its program if it has one; no message is sent yet. Throws McpvalsError
  * `server/unreachable` and `server/spawn-failed`.
  */
-export async function openHttpHost(name: string, spec: HttpServerSpec): Promise<ServerHost> {
+export async function openHttpHost(
+  name: string,
+  spec: HttpServerSpec,
+  limit: AdaptiveLimit = new AdaptiveLimit(Infinity),
+): Promise<ServerHost> {
   if (!URL.canParse(spec.url))
     throw new McpvalsError("server/unreachable", `server "${name}": not a URL: ${JSON.stringify(spec.url)}`, {
       hint: "Give a complete url, such as http://127.0.0.1:3000/mcp.",
     });
   const { program } = spec;
-  return new HttpHost(name, spec, program && (await startListeningProgram(name, { ...spec, program })));
+  return new HttpHost(
+    name,
+    spec,
+    limit,
+    program && (await startListeningProgram(name, { ...spec, program })),
+  );
 }
 
 /** A server with an address: every client has a session of its own, and the loss of one does not concern the others. */
@@ -64,7 +75,12 @@ class HttpHost implements ServerHost {
   readonly #channels = new Set<Channel>();
   #stopping: Promise<void> | undefined;
 
-  constructor(name: string, spec: HttpServerSpec, program: ListeningProgram | undefined) {
+  constructor(
+    name: string,
+    spec: HttpServerSpec,
+    limit: AdaptiveLimit,
+    program: ListeningProgram | undefined,
+  ) {
     const { transport, url, maxMessageBytes } = spec;
     this.name = name;
     this.transport = transport;
@@ -75,7 +91,7 @@ class HttpHost implements ServerHost {
     this.address = {
       transport,
       url: new URL(url),
-      fetch: program === undefined ? fetch : fetchWhenReady(fetch, program),
+      fetch: throttledFetch(program === undefined ? fetch : fetchWhenReady(fetch, program), limit),
       maxMessageBytes,
     };
     this.#watchers = new Watchers(name, { transport, target: displayUrl(url) });
@@ -85,7 +101,7 @@ class HttpHost implements ServerHost {
     return this.#program?.watch(emit) ?? this.#watchers.add(emit);
   }
 
-  connect(emit: Emit, { filters }: ConnectOptions = {}): ServerConnection {
+  connect(emit: Emit, { filters, onHeld }: ConnectOptions = {}): ServerConnection {
     return new ServerConnection({
       name: this.name,
       emit,
@@ -93,6 +109,7 @@ class HttpHost implements ServerHost {
       hostLost: this.lost,
       hasPerRequestStream: this.transport === "shttp",
       filters,
+      onHeld,
       ...(this.#program === undefined ? {} : { evidence: () => this.#program?.evidence() ?? {} }),
     });
   }
@@ -161,9 +178,10 @@ abstract class HttpChannel implements Channel {
 
   /** Throws McpvalsError when there is no response. */
   protected async fetch(url: URL, init: RequestInit & { method: string }, id?: MessageId): Promise<Response> {
+    const requestIds = id === undefined ? [] : [id];
     try {
-      const response = await this.address.fetch(url, init);
-      const requestIds = id === undefined ? [] : [id];
+      const notes = this.listener.rateLimitNotes?.(init.method, requestIds);
+      const response = await this.address.fetch(url, init, notes);
       this.listener.onResponse?.({ method: init.method, status: response.status, requestIds });
       return response;
     } catch (error) {

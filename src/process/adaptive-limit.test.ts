@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { AccountLimit } from "./account-limit.ts";
+import { AdaptiveLimit } from "./adaptive-limit.ts";
 
 /** Sends requests until one waits, at most 100; returns how many were sent. */
-function fill(limit: AccountLimit): number {
+function fill(limit: AdaptiveLimit): number {
   for (let sent = 0; sent < 100; sent += 1) {
     const abort = new AbortController();
     const wait = limit.enter(abort.signal);
@@ -15,11 +15,11 @@ function fill(limit: AccountLimit): number {
 }
 
 test("there is no limit until a request is refused", () => {
-  expect(fill(new AccountLimit(4))).toBe(100);
+  expect(fill(new AdaptiveLimit(4))).toBe(100);
 });
 
 test("a refusal cuts the limit by a fifth, once for all refusals of one episode", () => {
-  const limit = new AccountLimit(10);
+  const limit = new AdaptiveLimit(10);
   for (let sent = 0; sent < 3; sent += 1) limit.enter();
   expect(limit.refused()).toEqual({ from: 10, to: 8 });
   expect([limit.refused(), limit.refused()]).toEqual([undefined, undefined]);
@@ -27,7 +27,7 @@ test("a refusal cuts the limit by a fifth, once for all refusals of one episode"
 });
 
 test("the limit never falls below one request", () => {
-  const limit = new AccountLimit(1);
+  const limit = new AdaptiveLimit(1);
   limit.enter();
   expect(limit.refused()).toBeUndefined();
   limit.enter();
@@ -36,7 +36,7 @@ test("the limit never falls below one request", () => {
 });
 
 test("rounds of answers raise it again, until there is none", () => {
-  const limit = new AccountLimit(10);
+  const limit = new AdaptiveLimit(10);
   limit.enter();
   limit.refused();
   const changes: unknown[] = [];
@@ -59,7 +59,7 @@ test("rounds of answers raise it again, until there is none", () => {
 });
 
 test("what waits is sent in order as others end, and not after its signal aborted", async () => {
-  const limit = new AccountLimit(2);
+  const limit = new AdaptiveLimit(2);
   limit.enter();
   limit.enter();
   limit.refused();
@@ -83,7 +83,7 @@ test("what waits is sent in order as others end, and not after its signal aborte
 });
 
 test("nothing is sent before the time that the provider asks for", async () => {
-  const limit = new AccountLimit(4);
+  const limit = new AdaptiveLimit(4);
   limit.enter();
   const refused = performance.now();
   limit.refused(60);

@@ -1,18 +1,12 @@
-import type { ModelAccess } from "./resolve-model.ts";
-
-/** The accounts of a run, by {@link accountOf}, and how many trials run at once. */
-export interface Accounts {
+/** The limits of a run, by whose they are, and how many trials run at once. */
+export interface SharedLimits {
   readonly most: number;
-  readonly limits: Map<string, AccountLimit>;
+  readonly limits: Map<string, AdaptiveLimit>;
 }
 
-/** The limit that all requests with the same key to the same provider share. */
-export function accountOf(
-  { most, limits }: Accounts,
-  { provider, baseURL, apiKey, headers }: ModelAccess,
-): AccountLimit {
-  const key = JSON.stringify([provider, baseURL, apiKey, headers]);
-  const limit = limits.get(key) ?? new AccountLimit(most);
+/** The limit that all requests with the same key share. */
+export function sharedLimit({ most, limits }: SharedLimits, key: string): AdaptiveLimit {
+  const limit = limits.get(key) ?? new AdaptiveLimit(most);
   limits.set(key, limit);
   return limit;
 }
@@ -23,8 +17,8 @@ export interface LimitChange {
   readonly to: number;
 }
 
-/** What a request waits for: a place among so many, or the end of a time that the provider asked for. */
-export interface AccountWait {
+/** What a request waits for: a place among so many, or the end of a time that was asked for. */
+export interface LimitWait {
   readonly limit?: number;
   readonly delayMs?: number;
 }
@@ -36,10 +30,10 @@ const growth = 1.05;
 const episodeMs = 15_000;
 
 /**
- * How many requests to an account may be sent at once. There is no limit until the provider refuses a request as one too many: then
- * it is a share of `most`, and it grows again until there is none. Waiting requests are sent in order.
+ * How many requests to an account of a model's provider, or to a server, may be sent at once. There is no limit until a request is
+ * refused as one too many: then it is a share of `most`, and it grows again until there is none. Waiting requests are sent in order.
  */
-export class AccountLimit {
+export class AdaptiveLimit {
   readonly #most: number;
   /** As many as the whole part says. At `most` there is no limit. */
   #limit: number;
@@ -60,7 +54,7 @@ export class AccountLimit {
    * Undefined when a request may be sent at once. Else what it waits for, and a promise that settles when it may be sent, and rejects
    * with the signal's reason when that aborts first. {@link answered}, {@link refused} or {@link ended} has to follow.
    */
-  enter(signal?: AbortSignal): (AccountWait & { readonly waiting: Promise<void> }) | undefined {
+  enter(signal?: AbortSignal): (LimitWait & { readonly waiting: Promise<void> }) | undefined {
     signal?.throwIfAborted();
     if (this.#waiting.length === 0 && this.#isOpen()) {
       this.#sent += 1;
