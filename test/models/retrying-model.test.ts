@@ -96,16 +96,18 @@ describe("retries", () => {
     expect(asked.waits).toEqual([2000, 30, 2000, 4000]);
     const model = "anthropic/claude-sonnet-4-5";
     const retried = { type: "model.retried", purpose: "agent", model };
-    expect(asked.events).toEqual([
-      { ...retried, attempt: 1, reason: "HTTP 429: slow down", status: 429, delayMs: 2000 },
-      { ...retried, attempt: 2, reason: "HTTP 429: slow down", status: 429, delayMs: 30 },
-      { ...retried, attempt: 3, reason: "HTTP 429: slow down", status: 429, delayMs: 2000 },
-      { ...retried, attempt: 4, reason: "HTTP 529: overloaded", status: 529, delayMs: 4000 },
+    // The waits of this test take no time, but rounded it may be a millisecond.
+    expect(asked.events.map((event) => ({ ...event, throttledMs: 0 }))).toEqual([
+      { ...retried, attempt: 1, reason: "HTTP 429: slow down", status: 429, delayMs: 2000, throttledMs: 0 },
+      { ...retried, attempt: 2, reason: "HTTP 429: slow down", status: 429, delayMs: 30, throttledMs: 0 },
+      { ...retried, attempt: 3, reason: "HTTP 429: slow down", status: 429, delayMs: 2000, throttledMs: 0 },
+      { ...retried, attempt: 4, reason: "HTTP 529: overloaded", status: 529, delayMs: 4000, throttledMs: 0 },
       {
         type: "model.called",
         purpose: "agent",
         model,
         durationMs: expect.any(Number) as number,
+        throttledMs: 0,
         finishReason: "stop",
         usage: { inputTokens: 11, outputTokens: 3, cacheReadTokens: 0, cacheWriteTokens: 0, requests: 1 },
       },
