@@ -59,6 +59,25 @@ export function parseGoDuration(text: string): number | undefined {
   return total > 0 && total <= maxDurationMs ? total : undefined;
 }
 
+/** A duration in the unit that reads best: `41 ms`, `2.0 s`, `3 min 12 s`, `1 h 2 min`. */
+export function formatDuration(milliseconds: number): string {
+  const ms = Number.isFinite(milliseconds) ? Math.max(0, milliseconds) : 0;
+  if (ms > 0 && ms < 1) return "<1 ms";
+  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+  const minutes = Math.round(seconds / 60);
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** A duration that is still growing, so that it does not change its unit while one looks: `0.4 s`. */
+export function formatElapsed(milliseconds: number): string {
+  return milliseconds < 1000
+    ? `${(Math.floor(Math.max(0, milliseconds) / 100) / 10).toFixed(1)} s`
+    : formatDuration(milliseconds);
+}
+
 const byteUnits: Readonly<Record<string, number>> = { "": 1, k: 1024, m: 1024 ** 2, g: 1024 ** 3 };
 
 /**

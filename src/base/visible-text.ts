@@ -119,6 +119,12 @@ export function formatInteger(value: number): string {
   return String(Math.round(value)).replaceAll(/\B(?=(\d{3})+$)/gu, ",");
 }
 
+/** A score with two digits; never rounded up to `1.00`, which is a perfect one. */
+export function formatScore(score: number): string {
+  const shown = Math.round(score * 100) / 100;
+  return (score < 1 ? Math.min(shown, 0.99) : shown).toFixed(2);
+}
+
 /** A share: `12.5 %`. Only all is 100 %, and only nothing 0 %. */
 export function percentText(share: number): string {
   const rounded = Math.round(share * 1000) / 10;

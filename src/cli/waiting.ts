@@ -1,8 +1,8 @@
 import type { WriteStream } from "node:tty";
 import { visibleText } from "../base/visible-text.ts";
 import { cutToWidth } from "../base/columns.ts";
-import { formatElapsed } from "../report/text.ts";
 import { beforeOutput, columnsOf, isTerminalAt, repeat, takeNotices, writeLine } from "./terminal.ts";
+import { formatElapsed } from "../base/duration.ts";
 
 const waitingMs = 200;
 

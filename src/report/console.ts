@@ -3,7 +3,7 @@ import { type Task, testedTool } from "../model/task.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "./reporter.ts";
 import { coverageGaps } from "./counters.ts";
-import { countWarnings, exitCode, type Gate, isServerError } from "./trial-result.ts";
+import { countWarnings, exitCode, isServerError } from "./trial-result.ts";
 import { wasNotRun } from "./rates.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../model/result.ts";
 import { findingsOf } from "../model/finding.ts";
@@ -18,34 +18,36 @@ import {
   serverText,
 } from "./findings.ts";
 import { measurementLines } from "./measurements.ts";
-import { cutToWidth, displayWidth, padToWidth } from "../base/columns.ts";
+import {
+  cutToWidth,
+  displayWidth,
+  padToWidth,
+  createStyle,
+  type Page,
+  paintFlow,
+  paintText,
+  type Piece,
+  type Tone,
+} from "../base/columns.ts";
 import {
   cannotBeKept,
   agentsIn,
   clipText,
   countPieces,
-  createStyle,
   describeAgent,
   describeCost,
   describeCoverage,
   describeMocks,
   describeModels,
   describeThrottling,
-  formatDuration,
-  formatMeasure,
   fullTitle,
   gapText,
   gradedText,
   othersOf,
   groupName,
   type Nameable,
-  type Page,
-  paintFlow,
-  paintText,
   partialScore,
-  type Piece,
   taskTitle,
-  type Tone,
   hadNothingToDo,
   optionalRemarks,
   remarkSubject,
@@ -53,15 +55,11 @@ import {
   skipRemarks,
   trialTitle,
   warningRemarks,
+  hasSeveral,
   variantName,
   type Variety,
   varietyOf,
   verdictReason,
-  wantedText,
-  type RateRow,
-  ratesByTask,
-  totalRows,
-  rateText,
   taskKey,
   taskPlace,
 } from "./text.ts";
@@ -69,6 +67,9 @@ import { comparedTrials, comparisonText } from "./comparison.ts";
 import { comparisonsOf } from "./documents/compare-sides.ts";
 import { decisionText } from "./decisions.ts";
 import { Progress } from "./progress.ts";
+import { type Gate, formatMeasure, wantedText } from "./gates.ts";
+import { formatDuration } from "../base/duration.ts";
+import { type RateRow, ratesByTask, totalRows, rateText } from "./rate-text.ts";
 
 /**
  * Output for people: a line for each finished trial, with live progress on a terminal; at the end failures with reasons and
@@ -270,12 +271,11 @@ function foldPasses(
   variety: Variety,
   { style, width, linesOf }: Page & { readonly linesOf: TrialLines["of"] },
 ): Pick<Required<TrialLines>, "of" | "rest"> {
-  const hasSeveral = variety.agents || variety.variants || variety.attempts;
   const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
   const groupOf = ({ task }: Pick<Trial, "task">): string => {
     const { form = "task", suite } = tasks.get(task) ?? {};
     const named = { task, form, suite, agent: null, attempt: 1 };
-    return hasSeveral ? fullTitle(named) : groupName(named);
+    return hasSeveral(variety) ? fullTitle(named) : groupName(named);
   };
   const left = new Map<string, number>();
   for (const trial of plan.trials) left.set(groupOf(trial), (left.get(groupOf(trial)) ?? 0) + 1);
@@ -509,8 +509,8 @@ const widestTable = 120;
 
 /** Rates of each task by agent and variant, then of all tasks, then how variants or agents compare; empty if each task was tried once. */
 function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
+  if (!hasSeveral(variety)) return [];
   const rows = ratesByTask(result.trials, variety);
-  if (rows === undefined) return [];
   const mixed = rows.filter(({ isMixed }) => isMixed);
   const shown = rows.length <= maxShownTasks ? rows : mixed.slice(0, maxShownTasks);
   const [hidden, passed] = [mixed.length - shown.length, rows.length - mixed.length];

@@ -19,24 +19,12 @@ import {
   type StepAttempt,
   type StepRun,
 } from "../trace/trajectory.ts";
-import {
-  type ClipLimits,
-  clipLines,
-  clipText,
-  formatDuration,
-  gradeTitle,
-  type Page,
-  paintRows,
-  paintText,
-  type Piece,
-  type Row,
-  type Tone,
-  unmetOptional,
-  weighted,
-} from "./text.ts";
+import { type ClipLimits, clipLines, clipText, gradeTitle, unmetOptional, weighted } from "./text.ts";
 import { describeInput } from "../model/step.ts";
 import type { SerializedError } from "../base/serialized-error.ts";
 import type { Grade } from "../model/grade.ts";
+import { formatDuration } from "../base/duration.ts";
+import { type Page, paintRows, paintText, type Piece, type Row, type Tone } from "../base/columns.ts";
 
 /**
  * Why a trial did not pass, as lines: its error with the steps that did not do what they should; every grade that is not a

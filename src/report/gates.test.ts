@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { type Gate, gatesOf, runVerdict } from "./trial-result.ts";
-import { gateText } from "./text.ts";
+import { runVerdict } from "./trial-result.ts";
 import type { RunEnvironment, RunResult, TrialResult } from "../model/result.ts";
 import type { Grade, Verdict } from "../model/grade.ts";
+import { type Gate, gatesOf, gateText } from "./gates.ts";
 
 function trial(
   verdict: Verdict,
@@ -43,6 +43,15 @@ function measured(verdict: Verdict, invalidCalls: number, grader = "text"): Tria
     ...trial(verdict, 1, "pass", { grader }),
     measurements: { ...counts, ...rest, invalidCauses: {}, unsupportedClaims: [], ignoredErrors: [] },
   };
+}
+
+/** The verdict of a run with these thresholds. */
+function verdictWith(
+  thresholds: Readonly<Record<string, number>>,
+  trials: readonly TrialResult[],
+  covering: Parameters<typeof gatesOf>[2] = {},
+): RunResult["verdict"] {
+  return runVerdict(trials, { interrupted: false, gates: gatesOf(trials, thresholds, covering) });
 }
 
 const two = [measured("pass", 2), measured("fail", 4)];
@@ -216,8 +225,7 @@ it.each<readonly [string, readonly TrialResult[], string, number, readonly strin
   const covering = { coverage: { calc }, environment: withServers(...servers) };
   const [gate] = gatesOf(trials, { [name]: threshold }, covering);
   expect([gate?.verdict, gate?.value, gate?.trials]).toEqual(told);
-  const thresholds = { [name]: threshold, passRate: 0.5 };
-  expect(runVerdict(trials, { interrupted: false, thresholds, ...covering })).toBe(told[0]);
+  expect(verdictWith({ [name]: threshold, passRate: 0.5 }, trials, covering)).toBe(told[0]);
 });
 
 const triggers = [
@@ -248,7 +256,7 @@ it.each<readonly [string, readonly TrialResult[], Readonly<Record<string, number
   ["a grader of which nothing was measured", [trial("pass", 1)], { other: 0 }, "incomplete"],
   ["an error leaves it open", broken, { passRate: 0.5 }, "incomplete"],
 ])("%s", (_, trials, thresholds, verdict) => {
-  expect(runVerdict(trials, { interrupted: false, thresholds })).toBe(verdict);
+  expect(verdictWith(thresholds, trials)).toBe(verdict);
 });
 
 const attempts = (passed: number, of: number): TrialResult[] =>
@@ -315,7 +323,7 @@ it("each task counts the same in a pass rate, however often it was tried", () =>
 
 it("the lower bound decides about failed trials", () => {
   const trials = [...attempts(59, 60)];
-  expect(runVerdict(trials, { interrupted: false, thresholds: { lowerBound: 0.9 } })).toBe("pass");
-  expect(runVerdict(trials, { interrupted: false, thresholds: { lowerBound: 0.95 } })).toBe("incomplete");
-  expect(runVerdict(trials, { interrupted: false, thresholds: { score: 0 } })).toBe("fail");
+  expect(verdictWith({ lowerBound: 0.9 }, trials)).toBe("pass");
+  expect(verdictWith({ lowerBound: 0.95 }, trials)).toBe("incomplete");
+  expect(verdictWith({ score: 0 }, trials)).toBe("fail");
 });

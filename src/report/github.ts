@@ -13,7 +13,6 @@ import {
   clipText,
   describeCoverage,
   fullTitle,
-  gateText,
   gradedText,
   remarkSubject,
   type Remarks,
@@ -21,12 +20,13 @@ import {
   trialReason,
   verdictReason,
   byResultSentence,
-  rateText,
   taskKey,
   variantName,
   varietyOf,
   warningRemarks,
 } from "./text.ts";
+import { gateText } from "./gates.ts";
+import { rateText } from "./rate-text.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
 const maxShownAnnotations = 50;

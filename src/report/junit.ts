@@ -2,7 +2,7 @@ import { alikeFindings } from "../model/alike-findings.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
-import { decidingGrades, type Gate, summarize } from "./trial-result.ts";
+import { decidingGrades, summarize } from "./trial-result.ts";
 import { blocksOf, type Decision, type RunResult, type TrialResult } from "../model/result.ts";
 import { visibleText, visibleXml } from "../base/visible-text.ts";
 import { findingsOf } from "../model/finding.ts";
@@ -12,22 +12,21 @@ import { placesText } from "./findings.ts";
 import {
   agentsIn,
   clipText,
-  createStyle,
   describeAgent,
   describeCoverage,
   describeMocks,
-  gateText,
   groupName,
-  type Page,
-  ratesByTask,
   taskTitle,
-  totalRows,
   trialReason,
+  hasSeveral,
   variantName,
   type Variety,
   varietyOf,
   verdictReason,
 } from "./text.ts";
+import { type Gate, gateText } from "./gates.ts";
+import { createStyle, type Page } from "../base/columns.ts";
+import { ratesByTask, totalRows } from "./rate-text.ts";
 
 const maxShownMessage = 1000;
 const page: Page = { style: createStyle(false), width: Infinity };
@@ -143,9 +142,8 @@ function rateProperties(
   result: RunResult,
   variety: Variety,
 ): readonly (readonly [string, string])[] {
-  const rows = ratesByTask(trials, variety);
-  if (rows === undefined) return [];
-  return [...rows, ...totalRows(result, variety)].map(
+  if (!hasSeveral(variety)) return [];
+  return [...ratesByTask(trials, variety), ...totalRows(result, variety)].map(
     ({ title, name, count, cells: [rate, , , , flaky] }) => [
       ["mcpvals.rate", title, name].filter((part) => part !== "").join(" · "),
       [count, rate, flaky].filter((part) => part !== "").join(", "),

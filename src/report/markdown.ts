@@ -5,7 +5,6 @@ import type { Task } from "../model/task.ts";
 import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts";
 import { coverageGaps } from "./counters.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
-import type { Gate } from "./trial-result.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
 import { explainTrial } from "./explain.ts";
 import { calledText, checkedServers, hasSeveralServers, placesText, serverText } from "./findings.ts";
@@ -15,35 +14,31 @@ import { decisionText } from "./decisions.ts";
 import { measurementLines } from "./measurements.ts";
 import {
   clipText,
-  createStyle,
   describeCost,
   describeCoverage,
   describeMocks,
   escapeMarkdown,
-  formatDuration,
-  formatMeasure,
   fullTitle,
   gapText,
   gradedText,
   othersOf,
   optionalRemarks,
-  type Page,
   remarkSubject,
   type Remarks,
   skipRemarks,
   trialReason,
+  hasSeveral,
   variantName,
   varietyOf,
   verdictReason,
-  wantedText,
   warningRemarks,
   byResultSentence,
-  type RateRow,
-  ratesByTask,
-  totalRows,
-  rateText,
   taskKey,
 } from "./text.ts";
+import { type Gate, formatMeasure, wantedText } from "./gates.ts";
+import { formatDuration } from "../base/duration.ts";
+import { createStyle, type Page } from "../base/columns.ts";
+import { type RateRow, ratesByTask, totalRows, rateText } from "./rate-text.ts";
 
 const maxShownFindings = 200;
 const maxShownTrials = 40;
@@ -181,8 +176,8 @@ const maxShownRows = 100;
 /** Rates by task, those first of which not all attempts passed. */
 function rateTable(result: RunResult): readonly string[] {
   const variety = varietyOf(result.trials);
-  const rows = ratesByTask(result.trials, variety) ?? [];
-  if (rows.length === 0) return [];
+  if (!hasSeveral(variety)) return [];
+  const rows = ratesByTask(result.trials, variety);
   const sorted = rows.toSorted((a, b) => Number(b.isMixed) - Number(a.isMixed));
   const rest = rows.length - maxShownRows;
   // A run that is to decide something ends when it has.

@@ -4,8 +4,9 @@ import type { ReporterOutput } from "./reporter.ts";
 import type { TrialResult } from "../model/result.ts";
 import { countOf, formatInteger, withoutCommands } from "../base/visible-text.ts";
 import type { Phase, TraceEvent } from "../model/event.ts";
-import { cutToWidth, displayWidth } from "../base/columns.ts";
-import { clipText, countPieces, formatElapsed, type Piece, type Style } from "./text.ts";
+import { cutToWidth, displayWidth, type Piece, type Style } from "../base/columns.ts";
+import { clipText, countPieces } from "./text.ts";
+import { formatElapsed } from "../base/duration.ts";
 
 const maxShownTrials = 4;
 const spinner = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";

@@ -10,17 +10,18 @@ import {
 import { nullAgentWarning } from "./trial-result.ts";
 import { countOf, visibleText } from "../base/visible-text.ts";
 import { explainTrial } from "./explain.ts";
-import { cutToWidth, displayWidth, padToWidth } from "../base/columns.ts";
 import {
-  clipText,
-  describeMocks,
-  formatDuration,
+  cutToWidth,
+  displayWidth,
+  padToWidth,
   type Page,
   paintFlow,
   paintText,
   type Piece,
   type Tone,
-} from "./text.ts";
+} from "../base/columns.ts";
+import { clipText, describeMocks } from "./text.ts";
+import { formatDuration } from "../base/duration.ts";
 
 const maxNameWidth = 44;
 const maxShownDifferences = 8;

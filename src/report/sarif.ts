@@ -4,11 +4,11 @@ import type { Task } from "../model/task.ts";
 import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts";
 import type { RuleTable } from "../check/check-view.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
-import type { Gate } from "./trial-result.ts";
 import { blocksOf, type TrialResult } from "../model/result.ts";
 import { visibleJson } from "../base/visible-text.ts";
 import { placesText } from "./findings.ts";
-import { clipText, fullTitle, gateText, trialReason, warningRemarks } from "./text.ts";
+import { clipText, fullTitle, trialReason, warningRemarks } from "./text.ts";
+import { type Gate, gateText } from "./gates.ts";
 
 const maxShownMessage = 1000;
 const levels: Readonly<Record<Severity, string>> = { error: "error", warning: "warning", info: "note" };

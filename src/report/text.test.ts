@@ -1,4 +1,4 @@
-import { countOf, formatInteger } from "../base/visible-text.ts";
+import { countOf, formatInteger, formatScore } from "../base/visible-text.ts";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { TrialResult } from "../model/result.ts";
@@ -7,17 +7,15 @@ import {
   clipLines,
   clipText,
   describeModels,
-  formatDuration,
-  formatElapsed,
-  formatMeasure,
-  formatScore,
   fullTitle,
   groupName,
-  ratesByTask,
   taskTitle,
   variantName,
   varietyOf,
 } from "./text.ts";
+import { formatDuration, formatElapsed } from "../base/duration.ts";
+import { formatMeasure } from "./gates.ts";
+import { ratesByTask } from "./rate-text.ts";
 
 describe("shortened text", () => {
   const limits = { lines: 2, characters: 10 } as const;
@@ -136,7 +134,7 @@ describe("numbers", () => {
       attempt: index + 1,
       verdict: index < passed ? "pass" : "fail",
     })) as unknown as readonly TrialResult[];
-    expect(ratesByTask(trials, varietyOf(trials))?.map(({ cells: [rate] }) => rate)).toEqual([expected]);
+    expect(ratesByTask(trials, varietyOf(trials)).map(({ cells: [rate] }) => rate)).toEqual([expected]);
   });
 
   it("counts a growing time in tenths of a second", () => {

@@ -1,139 +1,17 @@
-import picocolors from "picocolors";
-import { lowerBound, maxCost, maxP95Latency, roundMeasured } from "../graders/measurements/metrics.ts";
 import type { AgentSummary } from "../model/agent.ts";
 import type { Trial } from "../model/plan.ts";
 import { withoutModel } from "../model/without-model.ts";
 import { coverageTotals } from "./counters.ts";
-import {
-  countWarnings,
-  failuresOf,
-  decidingGrades,
-  type Gate,
-  unfinishedState,
-  summarize,
-} from "./trial-result.ts";
-import { checkedNothing, wasNotRun } from "./rates.ts";
+import { countWarnings, failuresOf, decidingGrades, unfinishedState, summarize } from "./trial-result.ts";
 import type { Task } from "../model/task.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../model/result.ts";
-import { cutToWidth, displayWidth, padToWidth, wrapText } from "../base/columns.ts";
-import { countOf, formatInteger, quoteBar, visibleLines, visibleText } from "../base/visible-text.ts";
-import { withoutUndefined } from "../base/json.ts";
+import type { Piece } from "../base/columns.ts";
+import { formatDuration } from "../base/duration.ts";
+import { countOf, formatInteger, formatScore, visibleLines, visibleText } from "../base/visible-text.ts";
 import { addUsage } from "../trace/trajectory.ts";
-import type { Proportion } from "../statistics/rates.ts";
-import { costOf, taskRate } from "./rates.ts";
+import { checkedNothing, costOf, wasNotRun } from "./rates.ts";
 import type { Cost, Grade, Usage } from "../model/grade.ts";
-
-/** A line of text that is safe to print, and what it means. */
-export interface Piece {
-  readonly text: string;
-  readonly tone?: Tone | undefined;
-  /** How many characters at the start are painted in `leadTone` instead. */
-  readonly lead?: number;
-  readonly leadTone?: Tone;
-}
-
-/** A labelled fact under a verdict: `call  echo {"message":"hi"}`. */
-export interface Row {
-  readonly label: string;
-  readonly pieces: readonly Piece[];
-  /** A remark behind the last line, such as an event's number. */
-  readonly note?: string | undefined;
-  /** Whether it stays on one line, cut where it does not fit. */
-  readonly cut?: boolean;
-}
-
-/** Where lines are painted: in which style, and how wide they may be; Infinity never wraps. */
-export interface Page {
-  readonly style: Style;
-  readonly width: number;
-}
-
-const labelWidth = 10;
-
-/** Rows as lines, labels in one column. */
-export function paintRows(rows: readonly Row[], indent: number, page: Page): string[] {
-  return rows.flatMap((row) => paintRow(row, indent, page));
-}
-
-/** A paragraph as lines, those after the first `hang` columns further in. */
-export function paintText(piece: Piece, indent: number, page: Page, hang = 0): string[] {
-  const { style } = page;
-  const paint = style[piece.tone ?? "plain"];
-  const [first = "", ...others] = wrapText(piece.text, page.width - indent - hang);
-  const { lead = 0, leadTone = "plain" } = piece;
-  return [
-    " ".repeat(indent) + (lead > 0 ? style[leadTone](first.slice(0, lead)) : "") + paint(first.slice(lead)),
-    ...others.map((line) => " ".repeat(indent + hang) + paint(line)),
-  ];
-}
-
-/** Short texts side by side with dots between them, on as many lines as they need. */
-export function paintFlow(pieces: readonly Piece[], indent: number, { style, width }: Page): string[] {
-  const rows: Piece[][] = [];
-  let room = 0;
-  for (const piece of pieces) {
-    const columns = displayWidth(piece.text);
-    const row = rows.at(-1);
-    if (row !== undefined && columns + 3 <= room) {
-      row.push(piece);
-      room -= columns + 3;
-    } else {
-      rows.push([piece]);
-      room = width - indent - columns;
-    }
-  }
-  const paint = ({ text, tone }: Piece): string => style[tone ?? "plain"](text);
-  return rows.map((row) => " ".repeat(indent) + row.map(paint).join(style.dim(" · ")));
-}
-
-function paintRow(row: Row, indent: number, { style, width }: Page): string[] {
-  // Of several lines only the first would stand behind our label.
-  const bar = row.pieces.length > 1 ? quoteBar : "";
-  const room = width - indent - labelWidth - bar.length;
-  const lines = row.pieces.flatMap(({ text, tone }) =>
-    (row.cut === true ? [cutToWidth(text, room)] : wrapText(text, room)).map((line) => ({
-      text: line,
-      paint: style[tone ?? "plain"],
-    })),
-  );
-  const last = lines.at(-1);
-  const note = row.note === undefined ? "" : `  (${row.note})`;
-  const noteFits = last !== undefined && displayWidth(last.text + note) <= room;
-  const painted = lines.map((line, index) => {
-    const label = padToWidth(index === 0 ? row.label : "", labelWidth);
-    const remark = noteFits && line === last ? style.dim(note) : "";
-    return `${" ".repeat(indent)}${style.dim(label + bar)}${line.paint(line.text)}${remark}`.trimEnd();
-  });
-  return noteFits || note === "" || row.cut === true
-    ? painted
-    : [...painted, " ".repeat(indent + labelWidth) + style.dim(note.trim())];
-}
-
-/** What a piece of text means; the style says how that looks. */
-export type Tone = "plain" | "dim" | "strong" | "good" | "bad" | "warn";
-
-/** Paints text; without colours every tone leaves the text as it is. */
-export type Style = Readonly<Record<Tone, (text: string) => string>> & {
-  /** A space, the text and a space on the tone's colour, for the one word that matters most. */
-  readonly badge: (tone: Tone, text: string) => string;
-};
-
-/** The style for a place that shows colours or not. */
-export function createStyle(colors: boolean): Style {
-  const paint = picocolors.createColors(colors);
-  const tones: Record<Tone, (text: string) => string> = {
-    plain: (text) => text,
-    dim: paint.dim,
-    strong: paint.bold,
-    good: paint.green,
-    bad: paint.red,
-    warn: paint.yellow,
-  };
-  return {
-    ...tones,
-    badge: (tone, text) => paint.bold(paint.inverse(tones[tone](` ${text} `))),
-  };
-}
+import { type Gate, gateText } from "./gates.ts";
 
 const maxShownErrorLine = 300;
 
@@ -188,31 +66,6 @@ function noteOf(lines: number, characters: number, word: string): string[] {
   return lines > 0 ? [`… ${countOf(lines, "line")} ${word}`] : [];
 }
 
-/** A duration in the unit that reads best: `41 ms`, `2.0 s`, `3 min 12 s`, `1 h 2 min`. */
-export function formatDuration(milliseconds: number): string {
-  const ms = Number.isFinite(milliseconds) ? Math.max(0, milliseconds) : 0;
-  if (ms > 0 && ms < 1) return "<1 ms";
-  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
-  const seconds = Math.round(ms / 1000);
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
-  const minutes = Math.round(seconds / 60);
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
-}
-
-/** A duration that is still growing, so that it does not change its unit while one looks: `0.4 s`. */
-export function formatElapsed(milliseconds: number): string {
-  return milliseconds < 1000
-    ? `${(Math.floor(Math.max(0, milliseconds) / 100) / 10).toFixed(1)} s`
-    : formatDuration(milliseconds);
-}
-
-/** A score with two digits; never rounded up to `1.00`, which is a perfect one. */
-export function formatScore(score: number): string {
-  const shown = Math.round(score * 100) / 100;
-  return (score < 1 ? Math.min(shown, 0.99) : shown).toFixed(2);
-}
-
 /** The score of an agent's trial where the verdict does not say it: all of a pass, or nothing of a fail. */
 export function partialScore({ agent, verdict, score }: TrialResult): string {
   const isJudged = agent !== null && (verdict === "pass" || verdict === "fail");
@@ -233,6 +86,11 @@ export interface Variety {
   readonly agents: boolean;
   readonly variants: boolean;
   readonly attempts: boolean;
+}
+
+/** Whether a task can have several trials in a run. */
+export function hasSeveral({ agents, variants, attempts }: Variety): boolean {
+  return agents || variants || attempts;
 }
 
 /** Finds out which variants trials come in. */
@@ -282,92 +140,9 @@ export function taskKey({ task, agent, variant }: Nameable): string {
   return JSON.stringify([task, agent, variant]);
 }
 
-/** A task in a table of rates. */
-export interface RateRow {
-  readonly title: string;
-  /** Agent and variant, where a run has several. */
-  readonly name: string;
-  /** Passed attempts of those with a verdict. */
-  readonly count: string;
-  readonly tone: Tone;
-  /** Rate with its interval, mean time, mean tokens, mean cost, and whether it is flaky; empty where there is none. */
-  readonly cells: readonly [rate: string, time: string, tokens: string, cost: string, flaky: string];
-  readonly isMixed: boolean;
-}
-
-/** Rates of each task, a row for each agent and variant; undefined if the run has one agent, one variant and one attempt. */
-export function ratesByTask(
-  trials: readonly TrialResult[],
-  variety: Variety,
-): readonly RateRow[] | undefined {
-  if (!variety.agents && !variety.variants && !variety.attempts) return undefined;
-  const named = { ...variety, attempts: false };
-  return [...Map.groupBy(trials, taskKey).values()].flatMap((group): RateRow[] => {
-    const [trial] = group;
-    if (trial === undefined) return [];
-    const { pass, fail, total, byToolResult } = summarize(group);
-    const { rate, durationMs, tokens, cost, flaky } = taskRate(group);
-    return [
-      {
-        title: fullTitle(trial),
-        name: variantName(trial, named),
-        count: rateText(group),
-        tone: fail > 0 ? "bad" : pass === total && byToolResult === undefined ? "good" : "warn",
-        cells: [
-          intervalText(rate),
-          durationMs === undefined ? "" : formatDuration(durationMs),
-          tokens === undefined ? "" : `${formatInteger(tokens)} tokens`,
-          cost === undefined ? "" : costText(cost),
-          flaky === true ? "flaky" : "",
-        ],
-        isMixed: pass < total,
-      },
-    ];
-  });
-}
-
 /** How many there are of what has a place for each task, agent and variant, beside others: they are tasks only in a run with one agent and variant. */
 export function othersOf(count: number, { agents, variants }: Variety, task = "more task"): string {
   return agents || variants ? `${formatInteger(count)} more` : countOf(count, task);
-}
-
-/** A row for all tasks of each agent and variant, where a run has several tasks with rates. */
-export function totalRows(
-  { rates, trials }: Pick<RunResult, "rates" | "trials">,
-  variety: Variety,
-): readonly RateRow[] {
-  const tasks = new Set(trials.map(({ task }) => task));
-  if (tasks.size < 2) return [];
-  const named = { ...variety, attempts: false };
-  const groups = rates?.groups ?? [];
-  const hasAgents = groups.some(({ agent }) => agent !== null);
-  return groups.map(({ agent, variant, passed, scored, unscored, theseTasks }) => ({
-    title: "all tasks",
-    name: [
-      hasAgents && agent === null ? "no agent" : "",
-      variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named),
-    ]
-      .filter((part) => part !== "")
-      .join(" · "),
-    count: countText({ passed, scored, unjudged: unscored }),
-    tone: passed < scored ? ("bad" as const) : unscored > 0 ? ("warn" as const) : ("good" as const),
-    cells: [intervalText(theseTasks), "", "", "", ""] as const,
-    isMixed: passed < scored,
-  }));
-}
-
-/** A rate with its interval: `90 % (60 to 98)`. */
-function intervalText(rate: Proportion | undefined): string {
-  if (rate === undefined) return "";
-  const [value, low, high] = [rate.value, rate.low, rate.high].map(wholePercent);
-  return `${value} % (${low} to ${high})`;
-}
-
-/** Only all is 100, and only nothing 0. */
-function wholePercent(share: number): string {
-  const rounded = Math.round(share * 100);
-  if (share < 1 && rounded === 100) return ">99";
-  return share > 0 && rounded === 0 ? "<1" : String(rounded);
 }
 
 /** A task's name with its group in front, for places without a heading. */
@@ -537,57 +312,6 @@ export function trialReason(trial: TrialResult): string {
   return clipText(reported.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), maxShownReason);
 }
 
-/** A measured value with two or three digits. */
-export function formatMeasure({ name, value, threshold, atMost }: Gate): string {
-  if (value === null) return "-";
-  if (name === maxCost) return String(Number(value.toFixed(6)));
-  const rounded = roundMeasured({ value, threshold, atMost });
-  if (name === maxP95Latency) return `${Number(rounded.toFixed(2))} ms`;
-  return rounded.toFixed(3).replace(/0$/, "");
-}
-
-/** What a value has to be, in words. */
-export function wantedText(gate: Pick<Gate, "name" | "threshold" | "atMost">): string {
-  return `${gate.atMost === true ? "at most" : "at least"} ${thresholdText(gate)}`;
-}
-
-function thresholdText({ name, threshold }: Pick<Gate, "name" | "threshold">): string {
-  return name === maxP95Latency ? `${threshold} ms` : String(threshold);
-}
-
-/** A threshold with what was measured, in words. */
-export function gateText(gate: Gate): string {
-  const { name, verdict, value, threshold, trials, atMost } = gate;
-  const what = visibleText(name);
-  const needed = `${wantedText(gate)} ${atMost === true ? "allowed" : "needed"}`;
-  if (value === null)
-    return `${what} was not measured${name === maxCost ? ", since no cost of an agent is known" : ""}, ${needed}`;
-  const measured = `${what} ${formatMeasure(gate)}`;
-  const about = `${countOf(trials, "trial")}${intervalOf(gate)}`;
-  if (verdict === "fail") {
-    if (name === lowerBound) return `${measured}: the whole interval is below ${threshold} (${about})`;
-    return `${measured} is ${atMost === true ? "above" : "below"} ${thresholdText(gate)} (${about})`;
-  }
-  if (verdict === "pass") return `${measured}, ${needed} (${about})`;
-  return `${measured} of ${about}, ${needed}: ${undecidedText(gate)}`;
-}
-
-/** Of the lower bound both ends of its interval, and the variant that decides: `, 95 % interval 0.72 to 0.93 of new`. */
-function intervalOf({ value, high, variant }: Gate): string {
-  if (value === null || high === undefined) return "";
-  const of = variant === undefined ? "" : ` of ${visibleText(variant)}`;
-  return `, 95 % interval ${formatScore(value)} to ${high === 1 ? "1" : formatScore(high)}${of}`;
-}
-
-/** What would decide a gate that is undecided. */
-function undecidedText({ name, moreTrials }: Gate): string {
-  if (moreTrials === undefined)
-    return `trials that were not measured${name === lowerBound ? ", or more trials," : ""} could change it`;
-  return moreTrials === null
-    ? "no number of trials would decide it, since the rate is at the threshold"
-    : `at this rate about ${countOf(moreTrials, "more trial")} of each task would decide it`;
-}
-
 /** Says of a run that it only graded the record of another one; empty otherwise. */
 export function gradedText({ gradedFrom }: Pick<RunResult, "gradedFrom">): string {
   if (gradedFrom === undefined) return "";
@@ -617,8 +341,7 @@ function reasonOf(result: RunResult): string {
   if (verdict === "fail") {
     const low = [gatesText("fail"), comparedText(comparison, 1)].filter((text) => text !== "");
     if (low.length > 0) return `Failed: ${low.join("; ")}.`;
-    const thresholds = Object.fromEntries(gates.map(({ name, threshold }) => [name, threshold]));
-    if (failuresOf(trials, { thresholds, ...withoutUndefined({ comparison }) }).length > 0) return "";
+    if (failuresOf(trials, result).length > 0) return "";
     return `Failed: ${countOf(countWarnings(trials), "warning")}; --max-warnings allows ${maxWarnings}.`;
   }
   if (verdict === "pass")
@@ -669,33 +392,8 @@ function comparedText(comparison: RunResult["comparison"], exit: 0 | 1 | 3): str
   }
 }
 
-/** How many of the trials with a verdict passed, and beside it what that does not say: `3/4, 1 by the tool's result only, 2 not judged`; `word` follows the first. */
-export function rateText(trials: readonly TrialResult[], word = ""): string {
-  const summary = summarize(trials);
-  const scored = summary.pass + summary.fail;
-  const counts = { passed: summary.pass, scored, unjudged: summary.total - scored };
-  return countText(counts, { word, notes: byResultText(summary) });
-}
-
-interface Counts {
-  readonly passed: number;
-  readonly scored: number;
-  readonly unjudged: number;
-}
-
-function countText(
-  { passed, scored, unjudged }: Counts,
-  { word = "", notes = [] }: { readonly word?: string; readonly notes?: readonly string[] } = {},
-): string {
-  return [
-    ...(scored === 0 ? [] : [`${formatInteger(passed)}/${formatInteger(scored)}${word}`]),
-    ...notes,
-    ...(unjudged === 0 ? [] : [`${formatInteger(unjudged)} not judged`]),
-  ].join(", ");
-}
-
 /** How many passes rest on a tool's result and not on the answer, in words; empty where none does. */
-function byResultText({ byToolResult }: Pick<RunSummary, "byToolResult">): readonly string[] {
+export function byResultText({ byToolResult }: Pick<RunSummary, "byToolResult">): readonly string[] {
   return byToolResult === undefined ? [] : [`${formatInteger(byToolResult)} by the tool's result only`];
 }
 

@@ -2,7 +2,8 @@ import { countOf } from "../base/visible-text.ts";
 import type { Budget } from "../model/eval.ts";
 import type { TrialResult } from "../model/result.ts";
 import { costOf, wholeCost } from "../report/rates.ts";
-import { cannotBeKept, formatDuration, moneyText } from "../report/text.ts";
+import { cannotBeKept, moneyText } from "../report/text.ts";
+import { formatDuration } from "../base/duration.ts";
 
 type Spent = Pick<TrialResult, "id" | "form" | "usage" | "judgeUsage" | "ran" | "tools">;
 

@@ -11,7 +11,7 @@ import { usesJudge } from "../model/step.ts";
 import { canBeJudged } from "../graders/judge/llm-judge.ts";
 import { graderKinds } from "../graders/kinds.ts";
 import { decidableThresholds } from "../report/decisions.ts";
-import { decidesFailures } from "../report/trial-result.ts";
+import { decidesFailures } from "../report/gates.ts";
 import { canBeMissed, thresholdProblem } from "../graders/thresholds.ts";
 import { applyOverrides } from "../model/plan.ts";
 import { FileProblems } from "../formats/read/document.ts";
@@ -138,7 +138,7 @@ function thresholdsOf(
   );
   const thresholds: Thresholds = { ...Object.fromEntries(known), ...wanted };
   const names = Object.entries(thresholds);
-  const deciding = names.find(([name]) => decidesFailures([name]))?.[0];
+  const deciding = names.find(([name]) => decidesFailures(name))?.[0];
   if (deciding !== undefined && !names.some(([name, value]) => canBeMissed(name, value, tasks)))
     throw new McpvalsError(
       "config/checks-nothing",

@@ -16,9 +16,10 @@ import {
   prepareEvaluation,
 } from "../evaluate.ts";
 import { explainTrial } from "../report/explain.ts";
-import { createStyle, fullTitle, variantName, varietyOf } from "../report/text.ts";
+import { fullTitle, variantName, varietyOf } from "../report/text.ts";
 import { run, type RunOutcome } from "../run/run.ts";
 import { testError } from "./server.ts";
+import { createStyle } from "../base/columns.ts";
 
 /**
  * Makes one test of each trial of an eval. They are trials of one run, which starts with the first test: servers and concurrency are those of the eval,

@@ -5,9 +5,11 @@ import { visibleText } from "../base/visible-text.ts";
 import type { CheckResult } from "../check.ts";
 import { placesText } from "../report/findings.ts";
 import { answerRows } from "../report/explain.ts";
-import { clipText, createStyle, formatDuration, paintRows } from "../report/text.ts";
+import { clipText } from "../report/text.ts";
 import { protocolError } from "../trace/trajectory.ts";
 import { Answer } from "./server.ts";
+import { formatDuration } from "../base/duration.ts";
+import { createStyle, paintRows } from "../base/columns.ts";
 
 /** Which findings are meant: those that have all of this. */
 export type FindingCriteria = Partial<Pick<Finding, "code" | "severity" | "server">> & FindingPlace;

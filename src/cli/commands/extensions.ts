@@ -18,8 +18,7 @@ import {
 } from "../../extensions/resolve/resolver.ts";
 import { environment } from "../../formats/environment.ts";
 import { baseEnvironment } from "../../process/environment.ts";
-import { displayWidth, padToWidth, wrapText } from "../../base/columns.ts";
-import { createStyle, type Tone } from "../../report/text.ts";
+import { displayWidth, padToWidth, wrapText, createStyle, type Tone } from "../../base/columns.ts";
 import { age, duration, jsonObject, type SetExitCode, sha256, subcommand } from "../flags.ts";
 import {
   abortOnInterrupt,

@@ -4,9 +4,9 @@ import { listNames, suggestion } from "../../base/did-you-mean.ts";
 import { exampleText, inputJsonSchema, type Setting, settingsOf } from "../../graders/settings.ts";
 import type { DeclaredKind } from "../../graders/grader.ts";
 import { graderKinds } from "../../graders/kinds.ts";
-import { createStyle, type Page, paintText } from "../../report/text.ts";
 import type { SetExitCode } from "../flags.ts";
 import { stdoutOutput, writeJson, writeOut } from "../terminal.ts";
+import { createStyle, type Page, paintText } from "../../base/columns.ts";
 
 /** `mcpvals graders`: the types of graders that files can declare. */
 export function define(command: Command, setExitCode: SetExitCode): void {

@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { withoutNoise, withoutUndefined } from "../../base/json.ts";
-import { countOf, formatInteger, visibleText } from "../../base/visible-text.ts";
+import { countOf, formatInteger, visibleText, formatScore } from "../../base/visible-text.ts";
 import { load } from "../../formats/load.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import type { Eval } from "../../model/eval.ts";
@@ -12,7 +12,7 @@ import type { TrialResult } from "../../model/result.ts";
 import { addCost } from "../../trace/trajectory.ts";
 import { costOf, taskRates } from "../../report/rates.ts";
 import { replayRun } from "../../report/replay.ts";
-import { costText, formatDuration, formatScore } from "../../report/text.ts";
+import { costText } from "../../report/text.ts";
 import { prepare } from "../../run/prepare.ts";
 import { sourceOf } from "../../run/run.ts";
 import { type Detectable, detectableDrop } from "../../statistics/planning.ts";
@@ -31,6 +31,7 @@ import {
   wholeNumber,
 } from "../flags.ts";
 import { columnsOf, hideSecrets, workingFolder, writeJson, writeNotes, writeOut } from "../terminal.ts";
+import { formatDuration } from "../../base/duration.ts";
 
 interface PlanFlags extends SourceFlags {
   readonly json?: boolean;

@@ -2,17 +2,17 @@ import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import picomatch from "picomatch";
-import { displayWidth, padToWidth } from "../../base/columns.ts";
+import { displayWidth, padToWidth, createStyle, type Tone } from "../../base/columns.ts";
 import { McpvalsError } from "../../base/error.ts";
 import { countOf, formatInteger, visibleText } from "../../base/visible-text.ts";
 import { type RunVerdict, runVerdicts } from "../../model/result.ts";
 import type { RunRow } from "../../report/documents/documents.ts";
 import { runRow } from "../../report/documents/run-record.ts";
-import { createStyle, formatDuration, type Tone } from "../../report/text.ts";
 import { isPinned, pinRun, runFolders } from "../../store/run-files.ts";
 import { defaultRunsFolder, findRun, refusePlanted } from "../../store/run-folder.ts";
 import { age, type SetExitCode, subcommand, wholeNumber } from "../flags.ts";
 import { stdoutOutput, workingFolder, writeJson, writeOut } from "../terminal.ts";
+import { formatDuration } from "../../base/duration.ts";
 
 interface FolderFlags {
   readonly output?: string;

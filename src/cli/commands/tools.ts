@@ -5,7 +5,6 @@ import { emptyListing, type Listed, listingOf } from "../../check/check-view.ts"
 import { atReference, objectIn, typesOf } from "../../check/schema-walk.ts";
 import { countOf, shortened, visibleText } from "../../base/visible-text.ts";
 import { loadTarget, type Target } from "../../formats/target.ts";
-import { createStyle, type Page, paintText } from "../../report/text.ts";
 import { followTokens } from "../../run/provisioning.ts";
 import { listServer, type ServerListing } from "../../run/use-server.ts";
 import { addTarget, type SetExitCode, type TargetFlags, targetOf } from "../flags.ts";
@@ -21,6 +20,7 @@ import {
   hideSecrets,
 } from "../terminal.ts";
 import { showWaiting } from "../waiting.ts";
+import { createStyle, type Page, paintText } from "../../base/columns.ts";
 
 interface ToolsFlags extends TargetFlags {
   readonly json?: boolean;

@@ -21,7 +21,6 @@ import { countOf, visibleText } from "../../base/visible-text.ts";
 import type { TraceEvent } from "../../model/event.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { load } from "../../formats/load.ts";
-import { createStyle } from "../../report/text.ts";
 import { type ProofEnd, proofLines, untouchedWarning } from "../../report/proof-text.ts";
 import { type ExtensionsOptions, prepare } from "../../run/prepare.ts";
 import { run, type RunOptions } from "../../run/run.ts";
@@ -37,6 +36,7 @@ import {
   writeOut,
   hideSecrets,
 } from "../terminal.ts";
+import { createStyle } from "../../base/columns.ts";
 
 export interface ValidateRunFlags extends ExtensionRunFlags {
   readonly concurrency?: number;
