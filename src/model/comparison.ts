@@ -162,5 +162,8 @@ export const comparisonSchema = z
   .meta({ id: "Comparison", description: "Runs, variants, agents or baselines compared with the first." });
 
 export type ComparisonDocument = Model<typeof comparisonSchema>;
+
+/** One side against the first. */
+export type ComparedDocument = ComparisonDocument["compared"][number];
 export type Statement = Model<typeof statementSchema>;
 export type Question = Statement["question"];

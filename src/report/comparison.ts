@@ -2,24 +2,25 @@ import { padToWidth, displayWidth, wrapText } from "../base/columns.ts";
 import { McpvalsError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
 import { visibleText } from "../base/visible-text.ts";
-import type { ComparisonDocument } from "../model/comparison.ts";
+import type { ComparisonDocument, ComparedDocument } from "../model/comparison.ts";
 import type { TrialResult } from "../model/result.ts";
 import type { ComparedTrial, Kind } from "./documents/compare-runs.ts";
 import {
-  type ComparedDocument,
   comparisonOf,
   type CompareSidesOptions,
-  hasEnoughTasks,
-  headline,
   type NamedSide,
-  nothingCommon,
-  rangeText,
-  rateText,
   refusalOf,
-  toolLines,
 } from "./documents/compare-sides.ts";
 import { escapeMarkdown } from "./text.ts";
 import { agentUse, costOf, wasLeftOut } from "./rates.ts";
+import {
+  hasEnoughTasks,
+  headline,
+  nothingCommon,
+  rangeText,
+  rateText,
+  toolLines,
+} from "./documents/statements.ts";
 
 /**
  * Compares sides with the first, and says what `--fail-on` makes of it. Throws `usage/invalid-option` for the same trials on two sides, and for sides with several

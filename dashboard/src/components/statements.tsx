@@ -1,14 +1,9 @@
 import type { ReactElement } from "react";
-import type { ComparisonDocument, Statement } from "../../../src/model/comparison.ts";
-import {
-  type ComparedDocument,
-  headline,
-  nothingCommon,
-  toolLines,
-} from "../../../src/report/documents/compare-sides.ts";
+import type { ComparisonDocument, Statement, ComparedDocument } from "../../../src/model/comparison.ts";
 import { counted } from "../format.ts";
 import { PlainText } from "./plain-text.tsx";
 import { tones } from "./verdict-badge.tsx";
+import { headline, nothingCommon, toolLines } from "../../../src/report/documents/statements.ts";
 
 /** What is said of a comparison or a decision: its verdict, in a column of its own, and the sentences with the numbers. */
 export function Statements({

@@ -11,11 +11,7 @@ import {
 } from "../../../src/report/documents/compare-runs.ts";
 import {
   comparisonOf,
-  hasEnoughTasks,
-  headline,
   type NamedSide,
-  rangeText,
-  rateText,
   refusalOf,
   sidesOfRun,
 } from "../../../src/report/documents/compare-sides.ts";
@@ -34,6 +30,7 @@ import { statusOf, VerdictBadge, wordOf } from "../components/verdict-badge.tsx"
 import { counted, formatCompact, formatDuration, formatNumber, formatSource } from "../format.ts";
 import { useRun, useRuns } from "../queries.ts";
 import { oneOf, type RawSearch, textOf } from "../search.ts";
+import { hasEnoughTasks, headline, rangeText, rateText } from "../../../src/report/documents/statements.ts";
 
 const route = getRouteApi("/compare");
 

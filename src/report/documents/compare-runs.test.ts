@@ -1,8 +1,9 @@
 import { expect, it } from "vitest";
-import { compareRuns, type RunComparison, type Side, statementsOf } from "./compare-runs.ts";
+import { compareRuns, type RunComparison, type Side } from "./compare-runs.ts";
 import type { Statement } from "../../model/comparison.ts";
 import type { TrialRow } from "./documents.ts";
 import type { Verdict } from "../../model/grade.ts";
+import { statementsOf } from "./statements.ts";
 
 function trialsOf(agent: string, tasks: Readonly<Record<string, readonly Verdict[]>>): readonly TrialRow[] {
   return Object.entries(tasks).flatMap(([task, verdicts]) =>

@@ -1,8 +1,7 @@
-import { countOf, percentText, pointsText } from "../../base/visible-text.ts";
+import { countOf } from "../../base/visible-text.ts";
 import { withoutNoise, withoutUndefined } from "../../base/json.ts";
-import type { ComparisonDocument, Question, Statement } from "../../model/comparison.ts";
-import { failCode, type FailOn, minTasks, type OpenDifference } from "../../statistics/compare.ts";
-import type { Proportion } from "../../statistics/rates.ts";
+import type { ComparedDocument, ComparisonDocument, Question, Statement } from "../../model/comparison.ts";
+import { failCode, type FailOn, type OpenDifference } from "../../statistics/compare.ts";
 import {
   type ComparedTask,
   type ComparedTrial,
@@ -12,9 +11,8 @@ import {
   namesIn,
   type RunComparison,
   type Side,
-  type SideName,
-  statementsOf,
 } from "./compare-runs.ts";
+import { hasEnoughTasks, nothingMeasured, type SideName, statementsOf } from "./statements.ts";
 
 // What the command `compare` and the dashboard say of several sides.
 
@@ -169,8 +167,6 @@ function verdictFor(statements: readonly Statement[], question: Question): State
   return found?.verdict ?? "undecided";
 }
 
-export type ComparedDocument = ComparisonDocument["compared"][number];
-
 /** One side against the first. */
 interface ComparedSides {
   readonly first: NamedSide;
@@ -234,88 +230,22 @@ function countsOf(side: NonNullable<ComparedTask["before"]>): SideCounts {
   return withoutUndefined({ passed, scored, unscored, leftOut, passRate, durationMs, tokens, cost });
 }
 
-/** Said where two sides have nothing to compare. */
-export const nothingCommon = "They have no task in common that both measured, so nothing can be compared.";
-
-/** Which sides are compared, and of how many tasks. */
-export function headline(
-  { first, firstRun }: ComparisonDocument,
-  { name, run, tasksCompared, tasksInAll }: ComparedDocument,
-): string {
-  const tasks =
-    tasksCompared === tasksInAll
-      ? countOf(tasksInAll, "task")
-      : `${tasksCompared} of ${countOf(tasksInAll, "task")} compared`;
-  return `${titleOf(name, run)} compared with ${titleOf(first, firstRun)}: ${tasks}`;
-}
-
-/** A side by its name, and the run that it is. */
-function titleOf(name: string, run: string | undefined): string {
-  return run === undefined ? name : `${name} (${run})`;
-}
-
-type ComparedTool = NonNullable<ComparedDocument["tools"]>[number];
-
-const toolsTitle =
-  "Tools of which the pass rate of their tests differs, by probabilities for looking through all tools:";
-
-/** The tools that differ by more than chance, with what is said of all of them first; empty where none does. */
-export function toolLines({ tools = [] }: ComparedDocument): readonly string[] {
-  const shown = tools.filter(({ verdict }) => verdict !== "undecided");
-  return shown.length === 0 ? [] : [toolsTitle, ...shown.map(toolText)];
-}
-
-function toolText({ tool, verdict, difference, adjustedP }: ComparedTool): string {
-  return `${tool}  ${verdict} by ${pointsText(difference)} (p ${adjustedP < 0.001 ? "under 0.001" : adjustedP.toFixed(3)})`;
-}
-
-/** Whether what is said of tasks like these has a base. */
-export function hasEnoughTasks({ tasksLikeThese }: ComparedDocument): boolean {
-  return (tasksLikeThese?.pairs ?? 0) >= minTasks;
-}
-
-/** A rate with its interval, for people. */
-export function rateText(rate: Proportion): string {
-  return `${percentText(rate.value)} (${rangeText(rate)})`;
-}
-
-export function rangeText({ low, high }: Proportion): string {
-  return `${percentText(low)} to ${percentText(high)}`;
-}
-
 /**
  * What is said of the pass rates of the variants of one run, each compared with the first; else of its agents. Empty where it has
  * one of each.
  */
 export function comparisonsOf(trials: readonly ComparedTrial[]): readonly (readonly Statement[])[] {
-  const across = (["variant", "agent"] as const).find((kind) => namesIn(trials, kind).length > 1);
-  if (across === undefined) return [];
-  const [first, ...others] = namesIn(trials, across).map((name) => ({
-    name,
-    trials: trials.filter((trial) => trial[across] === name),
-  }));
-  if (first === undefined) return [];
-  const compared = others.map((second) => ({
-    first,
-    second,
-    comparison: compareRuns(first, second, { across }),
-  }));
-  return statementsOf(compared).map((statements, index) => {
-    const { second, comparison } = compared[index] ?? {};
-    if (statements.length === 0) return [nothingMeasured(first.name, second?.name ?? "")];
-    const hasTasks = (comparison?.tasksLikeThese?.difference.pairs ?? 0) >= minTasks;
-    return statements.filter(
-      ({ metric, question }) => metric === "pass rate" && (hasTasks || question === "these tasks"),
-    );
-  });
-}
-
-function nothingMeasured(first: string, second: string): Statement {
-  return {
-    question: "these tasks",
-    metric: "pass rate",
-    verdict: "undecided",
-    p: 1,
-    text: `On these tasks nothing can be said of ${second} and ${first}: no task has a verdict with both.`,
-  };
+  const {
+    sides: [first, ...others],
+    across,
+  } = sidesOfRun({ name: "", origin: "", trials });
+  if (first === undefined || others.length === 0) return [];
+  return comparisonOf([first, ...others], { across }).compared.map((compared) =>
+    compared.statements.length === 0
+      ? [nothingMeasured(first.name, compared.name)]
+      : compared.statements.filter(
+          ({ metric, question }) =>
+            metric === "pass rate" && (question === "these tasks" || hasEnoughTasks(compared)),
+        ),
+  );
 }
