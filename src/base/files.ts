@@ -59,6 +59,17 @@ export class FileTooLargeError extends Error {
  * system throws.
  */
 export function readRegularFile(path: string, limit: number): Buffer<ArrayBuffer> {
+  const file = openRegularFile(path, limit);
+  try {
+    // Files of the kernel report a size of 0, and others may grow.
+    return readUpTo(file, limit, fstatSync(file).size);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Opens for reading what {@link readRegularFile} reads, and throws what it throws. The caller closes it. */
+export function openRegularFile(path: string, limit: number): number {
   // Opening a device can have side effects.
   requireFile(statSync(path));
   // Windows does not have the flag.
@@ -67,10 +78,10 @@ export function readRegularFile(path: string, limit: number): Buffer<ArrayBuffer
     const stats = fstatSync(file);
     requireFile(stats);
     if (stats.size > limit) throw new FileTooLargeError(limit);
-    // Files of the kernel report a size of 0, and others may grow.
-    return readUpTo(file, limit, stats.size);
-  } finally {
+    return file;
+  } catch (error) {
     closeSync(file);
+    throw error;
   }
 }
 

@@ -2,6 +2,7 @@ import {
   appendFileSync,
   closeSync,
   constants,
+  createReadStream,
   existsSync,
   fstatSync,
   ftruncateSync,
@@ -51,6 +52,15 @@ export function writeOut(text: string): void {
 /** Writes the content of a file to stdout, unchanged. */
 export function writeFile(content: string): void {
   writeLine(process.stdout, content);
+}
+
+/** Writes the content of a large file to stdout, unchanged. Rejects when it cannot be read. */
+export async function copyFile(path: string): Promise<void> {
+  for await (const bytes of createReadStream(path))
+    // What stdout does not take is known elsewhere.
+    await new Promise<void>((done) => {
+      process.stdout.write(bytes as Buffer, () => done());
+    });
 }
 
 /** Writes a value to stdout as JSON, indented by `space`. */

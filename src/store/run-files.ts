@@ -1,4 +1,3 @@
-import { maxDocumentBytes } from "../base/limits.ts";
 import { type Stats, statSync } from "node:fs";
 import { readdir, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -8,9 +7,8 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type RunHead, type RunResult, runVerdicts, type TrialResult } from "../model/result.ts";
 import { codeOf, McpvalsError } from "../base/error.ts";
 import { version } from "../base/version.ts";
-import { readRegularFile } from "../base/files.ts";
 import { parseStored } from "./journal.ts";
-import { readBeforeTrials, readDocument, unreadable } from "./run-folder.ts";
+import { documentParts, readBeforeTrials, readDocument, unreadable } from "./run-folder.ts";
 
 // What of a run folder can be read without reading all of it.
 
@@ -74,11 +72,8 @@ export function readResult(folder: string): RunResult {
   return readDocument<RunResult>(folder, "result.json", ["verdict", "durationMs", "trials"]);
 }
 
-/** Bytes of a result that are parsed at once. */
-const pieceBytes = 48 * 1024;
-/** Pieces between two looks at other work. */
-const piecesAtOnce = 100;
-const [listStart, listEnd] = [Buffer.from("["), Buffer.from("]")];
+/** Pieces of a result between two looks at other work. */
+const piecesAtOnce = 64;
 
 /**
  * Reads the result of a run that has ended, and calls back with its trials, some at a time: all of them take several times the memory of
@@ -90,43 +85,24 @@ export async function readResultByTrial(
 ): Promise<RunResult> {
   const name = "result.json";
   try {
-    const pieces = trialPieces(readRegularFile(join(folder, name), maxDocumentBytes));
-    if (pieces === undefined) {
-      const result = readResult(folder);
-      onTrials(result.trials);
-      return { ...result, trials: [] };
-    }
     let count = 0;
-    for (const piece of pieces.trials) {
-      onTrials(parseStored(Buffer.concat([listStart, piece, listEnd])) as readonly TrialResult[]);
-      count += 1;
-      if (count % piecesAtOnce === 0) await nextTurn();
+    let rest = "";
+    for (const { part, bytes } of documentParts(folder, name)) {
+      const text = bytes.toString("utf8");
+      if (part !== "trials") rest += text;
+      else {
+        onTrials(parseStored(bytes, `[${text}]`) as readonly TrialResult[]);
+        count += 1;
+        if (count % piecesAtOnce === 0) await nextTurn();
+      }
     }
-    return parseStored(pieces.rest) as RunResult;
+    if (rest !== "") return parseStored(Buffer.from(rest), rest) as RunResult;
+    const result = readResult(folder);
+    onTrials(result.trials);
+    return { ...result, trials: [] };
   } catch (cause) {
     throw unreadable(folder, name, cause);
   }
-}
-
-/** The result without the items of its list of trials, and pieces of whole trials; undefined where it is not written as mcpvals writes it. */
-function trialPieces(
-  bytes: Buffer,
-): { readonly rest: Buffer; readonly trials: Iterable<Buffer> } | undefined {
-  // Every line break is layout.
-  const [before, after, between] = ['\n  "trials": [\n', "\n  ],\n", "\n    },\n"] as const;
-  const start = bytes.indexOf(before);
-  const end = bytes.indexOf(after, start);
-  if (start === -1 || end === -1) return undefined;
-  const rest = Buffer.concat([bytes.subarray(0, start + before.length), bytes.subarray(end)]);
-  const trials = function* (): Generator<Buffer> {
-    for (let from = start + before.length; from < end;) {
-      const found = bytes.indexOf(between, from + pieceBytes);
-      const to = found === -1 || found > end ? end : found + between.length - 2;
-      yield bytes.subarray(from, to);
-      from = to + 1;
-    }
-  };
-  return { rest, trials: trials() };
 }
 
 /** Size of a journal from which on the result of its run is read in its place, in bytes: it takes long to read. */

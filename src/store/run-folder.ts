@@ -2,7 +2,7 @@ import { maxDocumentBytes, maxFileBytes } from "../base/limits.ts";
 import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { exact } from "../base/json.ts";
 import { createHash, randomBytes } from "node:crypto";
-import { closeSync, openSync, readSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { closeSync, readSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { mkdir, readdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
@@ -10,7 +10,7 @@ import * as z from "zod";
 import type { Task } from "../model/task.ts";
 import type { Plan } from "../model/plan.ts";
 import { blocksOf, jsonPieces, type RecordedRun, type RunHead, type RunResult } from "../model/result.ts";
-import { isForeign, isLink, makeFolder, ownerOf, readRegularFile } from "../base/files.ts";
+import { isForeign, isLink, makeFolder, openRegularFile, ownerOf, readRegularFile } from "../base/files.ts";
 import { Journal, type JournalContent, parseStored, readJournal } from "./journal.ts";
 
 /** Default folder of runs, relative to the working folder. */
@@ -196,32 +196,75 @@ export function readDocument<T extends object>(
 
 /** Most bytes of a document before its trials. */
 const maxHeadLength = 16 * 1024 * 1024;
-const headChunk = 16 * 1024;
+const opening = '\n  "trials": [\n';
+/** Bytes that are read at once: before the trials of a document, and from there on. */
+const [headBytes, pieceBytes] = [16 * 1024, 64 * 1024];
+
+/** A part of a document of a run. Its bytes are only valid until the next part is asked for. */
+interface DocumentPart {
+  readonly part: "before" | "trials" | "after";
+  readonly bytes: Buffer;
+}
+
+/**
+ * Reads a document with a list of trials a piece at a time: what stands before them, with the bracket that opens their list; whole trials, some at a
+ * time; the rest. Nothing for one that is not written as mcpvals writes it. Throws an Error for one that ends within its trials, and what the file system
+ * throws.
+ */
+export function* documentParts(folder: string, name: string): Generator<DocumentPart> {
+  // Every line break is layout. The closing one would be found six times slower by more of its line before.
+  const [between, closing] = ["\n    },\n", "}\n  ]"] as const;
+  const file = openRegularFile(join(folder, name), maxDocumentBytes);
+  let bytes = Buffer.allocUnsafeSlow(headBytes);
+  let length = 0;
+  const known = (end = length): Buffer => bytes.subarray(0, end);
+  const drop = (count: number): void => {
+    length = bytes.copy(bytes, 0, count, length);
+  };
+  // At least as much as is there, which would else be searched again and again.
+  const readMore = (least: number): boolean => {
+    const wanted = Math.max(least, length);
+    if (bytes.length - length < wanted) {
+      const larger = Buffer.allocUnsafeSlow(length + wanted);
+      bytes.copy(larger, 0, 0, length);
+      bytes = larger;
+    }
+    const count = readSync(file, bytes, length, wanted, null);
+    length += count;
+    return count > 0;
+  };
+  try {
+    let at: number;
+    while ((at = known().indexOf(opening)) === -1) if (length > maxHeadLength || !readMore(headBytes)) return;
+    yield { part: "before", bytes: known(at + opening.length) };
+    drop(at + opening.length);
+    while ((at = known().indexOf(closing)) === -1) {
+      const last = known().lastIndexOf(between);
+      if (last !== -1) {
+        yield { part: "trials", bytes: known(last + between.length - ",\n".length) };
+        drop(last + between.length);
+      }
+      if (!readMore(pieceBytes)) throw new Error("it ends within its list of trials");
+    }
+    yield { part: "trials", bytes: known(at + 1) };
+    drop(at + 1);
+    while (readMore(pieceBytes));
+    yield { part: "after", bytes: known() };
+  } finally {
+    closeSync(file);
+  }
+}
 
 /** A document of a run, as far as its list of trials; undefined where it is not written as mcpvals writes it. */
 export function readBeforeTrials<T extends { readonly trials: unknown }>(
   folder: string,
   name: string,
 ): Omit<T, "trials"> | undefined {
-  const mark = Buffer.from('\n  "trials": [');
   try {
-    const file = openSync(join(folder, name), "r");
-    try {
-      let head = Buffer.alloc(0);
-      while (head.length < maxHeadLength) {
-        const chunk = Buffer.allocUnsafe(headChunk);
-        const count = readSync(file, chunk, 0, headChunk, head.length);
-        if (count === 0) return undefined;
-        head = Buffer.concat([head, chunk.subarray(0, count)]);
-        const end = head.indexOf(mark, Math.max(0, head.length - count - mark.length));
-        if (end === -1) continue;
-        const members = head.subarray(0, end).toString("utf8").replace(/,\s*$/, "");
-        return parseStored(Buffer.from(`${members}}`)) as Omit<T, "trials">;
-      }
-      return undefined;
-    } finally {
-      closeSync(file);
-    }
+    const [before] = documentParts(folder, name);
+    if (before === undefined) return undefined;
+    const members = before.bytes.toString("utf8").slice(0, -opening.length).replace(/,$/, "");
+    return parseStored(before.bytes, `${members}}`) as Omit<T, "trials">;
   } catch {
     return undefined;
   }

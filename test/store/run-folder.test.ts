@@ -10,6 +10,7 @@ import type { Plan } from "../../src/model/plan.ts";
 import type { RunResult } from "../../src/model/result.ts";
 import { readJournal } from "../../src/store/journal.ts";
 import type { RunHead } from "../../src/model/result.ts";
+import { readResultByTrial, readResultHead } from "../../src/store/run-files.ts";
 import { createRunFolder, readRun } from "../../src/store/run-folder.ts";
 import { TrialEvents, toolTestTask } from "../support/trial-events.ts";
 
@@ -96,6 +97,63 @@ describe("a run's folder", () => {
     expect(await readRun(runs, "20261121-000001")).toMatchObject({ interrupted: true });
     const cutOff = await readRun(runs, "latest");
     expect([cutOff.durationMs, cutOff.interrupted]).toEqual([undefined, undefined]);
+  });
+
+  it("has a result that is read some trials at a time", async () => {
+    const trials = Array.from({ length: 2000 }, (_, index): RunResult["trials"][number] => {
+      const [id, name] = [`t${index + 1}`, `${"ü".repeat(1 + (index % 150))} }\n  ],\n`];
+      // One is longer than what is read at once.
+      const grade = {
+        grader: "text",
+        verdict: "pass",
+        score: 1,
+        reason: "é".repeat(index === 1500 ? 200_000 : 9),
+      };
+      return {
+        id,
+        task: name,
+        form: "workflow",
+        agent: null,
+        attempt: 1,
+        verdict: "pass",
+        score: 1,
+        durationMs: 1,
+        grades: [{ ...grade, verdict: "pass", evidence: [1, 2] }],
+      };
+    });
+    const { environment, ...first } = result("20261121-000001-aaaaaa");
+    const written = { ...first, trials, maxWarnings: 1, environment };
+    await using folder = await createRunFolder(runs, head(written.id), plan);
+    await folder.finish(written);
+    const read: unknown[] = [];
+    let calls = 0;
+    const rest = await readResultByTrial(folder.path, (some) => {
+      calls += 1;
+      for (const trial of some) read.push(trial);
+    });
+    expect(rest).toEqual({ ...written, trials: [] });
+    expect(read).toEqual(trials);
+    expect(calls).toBeGreaterThan(5);
+    expect(readResultHead(folder.path).durationMs).toBe(41);
+
+    const file = join(folder.path, "result.json");
+    const text = await readFile(file, "utf8");
+    // As another program writes it: in one line, with the trials at the end.
+    await writeFile(file, JSON.stringify(written));
+    const [whole, last]: unknown[][] = [[], []];
+    expect(await readResultByTrial(folder.path, (some) => whole?.push(...some))).toEqual(rest);
+    expect(whole).toEqual(trials);
+    await writeFile(file, JSON.stringify({ ...first, trials }, undefined, 2));
+    expect(await readResultByTrial(folder.path, (some) => last?.push(...some))).toEqual({
+      ...first,
+      trials: [],
+    });
+    expect(last).toEqual(trials);
+    await writeFile(file, text.slice(0, text.length / 2));
+    await expect(readResultByTrial(folder.path, () => undefined)).rejects.toMatchObject({
+      code: "store/corrupt",
+      message: expect.stringContaining("it ends within its list of trials") as string,
+    });
   });
 
   it("is kept out of git, unless the user has decided that", async () => {

@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import type { Trial } from "../../model/plan.ts";
@@ -12,11 +12,11 @@ import { readTrace } from "../../trace/trajectory.ts";
 import { toolEvents } from "../../trace/agent-acts.ts";
 import { readJournal } from "../../store/journal.ts";
 import { defaultRunsFolder, type OpenedRun, openRun, type StoredRun } from "../../store/run-folder.ts";
-import { readHead, runState } from "../../store/run-files.ts";
+import { readHead, readSettledResult, runState } from "../../store/run-files.ts";
 import { misfitIn } from "../../store/misfits.ts";
 import { addReporterFlag, type SetExitCode } from "../flags.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
-import { writeError, writeJson, writeOut } from "../terminal.ts";
+import { copyFile, writeError, writeJson, writeOut } from "../terminal.ts";
 
 interface ShowFlags {
   readonly output?: string;
@@ -130,6 +130,14 @@ export async function showRun(
   specs: readonly string[],
   { coverage }: Required<Pick<RunStart, "coverage">>,
 ): Promise<number> {
+  if (specs.join() === "json") {
+    // It is written as the report is, which need not be in memory. All of it is read once before, since a damaged one is refused.
+    const settled = await readSettledResult(opened.folder, () => undefined);
+    if (settled !== undefined) {
+      await copyFile(join(opened.folder, "result.json"));
+      return exitCodeOf(settled, []);
+    }
+  }
   const reporters = createMultiplexer(openReporters(specs));
   const { command, ...head } = opened;
   const goesOn = runState(opened.folder, readHead(opened.folder)) === "running";

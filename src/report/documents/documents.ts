@@ -459,13 +459,15 @@ export function packRows<Row extends object>(rows: readonly Row[]): PackedRows<R
 
 function packColumn(cells: readonly Json[]): PackedColumn {
   const positions = new Map<Json, number>();
+  const at: number[] = [];
   for (const cell of cells) {
-    if (!positions.has(cell)) positions.set(cell, positions.size);
+    const position = positions.get(cell) ?? positions.size;
+    if (position === positions.size) positions.set(cell, position);
     if (positions.size > Math.max(1, cells.length * maxDistinct)) return { cells };
+    at.push(position);
   }
   const values = [...positions.keys()];
-  if (values.length === 1) return { values };
-  return { values, at: cells.map((cell) => positions.get(cell) ?? 0) };
+  return values.length === 1 ? { values } : { values, at };
 }
 
 /** The rows that were packed. */
