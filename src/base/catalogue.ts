@@ -291,7 +291,7 @@ export const errorCatalogue = {
     "Not run, because an earlier trial did not pass. Remove --bail to run everything.",
   ),
   "run/budget": interrupted(
-    "Not run, because a budget of the run is used up, or cannot be kept since a use is unknown. Go on with a larger one, or without one whose use is unknown: mcpvals resume RUN --budget-tokens 100000.",
+    "Not run, because a budget of the run is used up, or cannot be kept since a use is unknown. Go on with a larger one: mcpvals resume RUN --budget-tokens 100000; or without one: mcpvals resume RUN --without-budget.",
   ),
   "run/hook-failed": environment(
     "A command around the whole run failed, as one of hooks.before_run. What it printed is shown with the error; without error_on_fail it gives a warning.",

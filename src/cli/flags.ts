@@ -219,7 +219,11 @@ export interface BudgetFlags {
   readonly budgetTokens?: number;
   readonly budgetCalls?: number;
   readonly budgetTime?: number;
+  readonly withoutBudget?: boolean;
 }
+
+/** The flags of {@link BudgetFlags} that give one. */
+export const budgetFlags: readonly string[] = ["budgetCost", "budgetTokens", "budgetCalls", "budgetTime"];
 
 export function addBudgetFlags(command: Command): Command {
   return command
@@ -238,18 +242,24 @@ export function addBudgetFlags(command: Command): Command {
       "--budget-time <duration>",
       "begin no further trial when the run has taken this long, such as 30m",
       duration,
+    )
+    .addOption(
+      new Option("--without-budget", "run without a budget, whatever the file says").conflicts([
+        ...budgetFlags,
+      ]),
     );
 }
 
-/** Undefined without any. */
+/** Undefined without any; null: there is to be none. */
 export function budgetOf({
   budgetCost,
   budgetTokens,
   budgetCalls,
   budgetTime,
-}: BudgetFlags): Budget | undefined {
+  withoutBudget,
+}: BudgetFlags): Budget | null | undefined {
   const budget = exact({ cost: budgetCost, tokens: budgetTokens, calls: budgetCalls, timeMs: budgetTime });
-  return Object.keys(budget).length === 0 ? undefined : budget;
+  return Object.keys(budget).length > 0 ? budget : withoutBudget === true ? null : undefined;
 }
 
 /** Reads an amount of money. */

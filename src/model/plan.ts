@@ -254,8 +254,8 @@ export interface Overrides {
   readonly thresholds?: Thresholds;
   /** Its number of attempts wins over `trials`. */
   readonly until?: UntilDecided;
-  /** Its members win over those of the eval. */
-  readonly budget?: Budget;
+  /** Its members win over those of the eval; null: there is none. */
+  readonly budget?: Budget | null;
 }
 
 export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
@@ -264,17 +264,22 @@ export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
   const attempts = until?.maxTrials ?? overrides.trials;
   const tasks = spec.tasks.filter((task) => selects?.(task) !== false);
   const kept = spec.variants?.filter(({ name }) => variants?.includes(name) !== false);
+  const { budget, ...others } = spec;
   const changed: Eval = {
-    ...spec,
+    ...others,
+    ...budgetWith(budget, overrides.budget),
     trials: attempts ?? spec.trials,
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(thresholds === undefined ? {} : { thresholds }),
     ...(until === undefined ? {} : { until }),
-    ...(overrides.budget === undefined ? {} : { budget: { ...spec.budget, ...overrides.budget } }),
     tasks: attempts === undefined ? tasks : tasks.map(withoutRuns),
     ...(kept === undefined ? {} : { variants: kept }),
   };
   return timeoutMs === undefined ? changed : limitTimes(changed, timeoutMs);
+}
+
+function budgetWith(own: Budget | undefined, given: Overrides["budget"]): Pick<Eval, "budget"> {
+  return given === null || (given ?? own) === undefined ? {} : { budget: { ...own, ...given } };
 }
 
 function limitTimes(spec: Eval, most: number): Eval {

@@ -485,6 +485,10 @@ export const resultSchema = z
           .string()
           .describe("Why no further trial began. Absent: all began, or the run ended for another reason.")
           .exactOptional(),
+        isUnknown: z
+          .literal(true)
+          .describe("It is unknown what a trial used, so that a larger budget would not help.")
+          .exactOptional(),
       })
       .describe("What the run was allowed to use. Absent: it had no budget.")
       .exactOptional(),

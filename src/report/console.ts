@@ -30,7 +30,6 @@ import {
   type Tone,
 } from "../base/columns.ts";
 import {
-  cannotBeKept,
   agentsIn,
   clipText,
   countPieces,
@@ -654,13 +653,13 @@ function toolUseLines(result: RunResult, page: Page): string[] {
 }
 
 /** The command that goes on with a run that was stopped, and what helps where that alone would stop again. */
-function goOnTexts({ budget: { usedUp } = {}, verdict }: RunResult, named: string): readonly string[] {
+function goOnTexts({ budget = {}, verdict }: RunResult, named: string): readonly string[] {
   const resume = `npx mcpvals resume ${named}`;
-  if (usedUp === undefined) return verdict === "interrupted" ? [`to go on: ${resume}`] : [];
-  if (!usedUp.endsWith(cannotBeKept)) return [`to go on with a larger budget: ${resume}`];
+  if (budget.usedUp === undefined) return verdict === "interrupted" ? [`to go on: ${resume}`] : [];
+  if (budget.isUnknown !== true) return [`to go on with a larger budget: ${resume}`];
   return [
     "to keep the budget: run again with what is unknown, such as a price of the model (--prices FILE)",
-    `to go on without the budget: ${resume}`,
+    `to go on without a budget: ${resume} --without-budget`,
   ];
 }
 

@@ -319,9 +319,6 @@ export function gradedText({ gradedFrom }: Pick<RunResult, "gradedFrom">): strin
   return visibleText(`graded again from the record of run ${id}, which began ${startedAt}`);
 }
 
-/** Ends why a budget let no further trial begin, where it is unknown what a trial used: a larger one would not help. */
-export const cannotBeKept = "cannot be kept";
-
 /** What the trials alone do not say of the verdict: a threshold, warnings, what was not evaluated; empty otherwise. */
 export function verdictReason(result: RunResult): string {
   const { usedUp } = result.budget ?? {};

@@ -2,7 +2,7 @@ import { countOf } from "../base/visible-text.ts";
 import type { Budget } from "../model/eval.ts";
 import type { TrialResult } from "../model/result.ts";
 import { costOf, wholeCost } from "../report/rates.ts";
-import { cannotBeKept, moneyText } from "../report/text.ts";
+import { moneyText } from "../report/text.ts";
 import { formatDuration } from "../base/duration.ts";
 
 type Spent = Pick<TrialResult, "id" | "form" | "usage" | "judgeUsage" | "ran" | "tools">;
@@ -16,6 +16,7 @@ export class Spending {
   #tokens = 0;
   #calls = 0;
   #usedUp: string | undefined;
+  #isUnknown = false;
 
   /** Costs are in `currency`; `elapsedMs` says how long the run has taken. */
   constructor(
@@ -37,11 +38,11 @@ export class Spending {
     const amount = cost === undefined || cost.currency === this.#currency ? wholeCost(cost) : undefined;
     if (amount !== undefined) this.#cost += amount;
     else if (this.#budget.cost !== undefined)
-      this.#usedUp ??= `it is unknown what the trial ${id} cost, so the budget of ${this.#money(this.#budget.cost)} ${cannotBeKept}`;
+      this.#endUnknown(`what the trial ${id} cost`, this.#money(this.#budget.cost));
     for (const { inputTokens, outputTokens } of [usage, judgeUsage].filter((used) => used !== undefined))
       this.#tokens += inputTokens + outputTokens;
     if (this.#budget.tokens !== undefined && ran !== undefined && usage === undefined)
-      this.#usedUp ??= `it is unknown how many tokens the trial ${id} used, so the budget of ${countOf(this.#budget.tokens, "token")} ${cannotBeKept}`;
+      this.#endUnknown(`how many tokens the trial ${id} used`, countOf(this.#budget.tokens, "token"));
     this.#calls += (tools?.toolCalls ?? 0) + (form === "tool-test" ? 1 : 0);
   }
 
@@ -55,6 +56,17 @@ export class Spending {
     if (this.#calls >= calls) this.#usedUp ??= usedUp(countOf(calls, "call"), countOf(this.#calls, "call"));
     if (elapsedMs >= timeMs) this.#usedUp ??= usedUp(formatDuration(timeMs), formatDuration(elapsedMs));
     return this.#usedUp;
+  }
+
+  /** Of {@link usedUp}: whether nobody knows, so that a larger budget would not help. */
+  get isUnknown(): boolean {
+    return this.#isUnknown;
+  }
+
+  #endUnknown(what: string, budget: string): void {
+    if (this.#usedUp !== undefined) return;
+    this.#isUnknown = true;
+    this.#usedUp = `it is unknown ${what}, so the budget of ${budget} cannot be kept`;
   }
 
   #money(amount: number): string {

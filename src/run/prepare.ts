@@ -46,7 +46,8 @@ export interface Selection extends Filters {
   readonly until?: UntilDecided | undefined;
   /** Override those of the eval. */
   readonly thresholds?: Thresholds | undefined;
-  readonly budget?: Budget | undefined;
+  /** Its members override those of the eval; null: there is none. */
+  readonly budget?: Budget | null | undefined;
 }
 
 /** Applies a selection to a loaded config. Throws `usage/no-match` when a filter or the name of a threshold matches nothing. */

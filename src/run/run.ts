@@ -276,7 +276,11 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     const comparison = comparing?.compareWithBaseline(plan, { ...head, trials, interrupted, fingerprints });
     const isUsedUp = trials.some(({ error }) => error?.code === "run/budget");
     const spent = budget && {
-      budget: { ...budget, ...exact({ usedUp: isUsedUp ? spending?.usedUp : undefined }) },
+      budget: {
+        ...budget,
+        ...(isUsedUp &&
+          exact({ usedUp: spending?.usedUp, isUnknown: spending?.isUnknown === true || undefined })),
+      },
     };
     const result = tally.result(
       { ...head, ...spent, durationMs, fingerprints, comparison },

@@ -537,9 +537,13 @@ it("of many tasks in several variants it counts lines, not tasks; all tasks toge
 it("a run of which it is unknown what it used: a larger budget is no help", async () => {
   const { start, trials, end } = passingRun();
   const usedUp = "it is unknown what the trial t1 cost, so the budget of $5.00 cannot be kept";
-  const result = { ...end.result, verdict: "incomplete", budget: { cost: 5, usedUp } } as const;
+  const result = {
+    ...end.result,
+    verdict: "incomplete",
+    budget: { cost: 5, usedUp, isUnknown: true },
+  } as const;
   const text = await printed({ start: { ...start, command: "run" }, trials, end: { ...end, result } });
   expect(text).not.toContain("larger budget");
-  expect(text).toContain("to go on without the budget: npx mcpvals resume");
+  expect(text).toMatch(/to go on without a budget: npx mcpvals resume \S+ --without-budget/);
   expect(text.replaceAll(/\s+/g, " ")).toContain("a price of the model (--prices FILE)");
 });

@@ -5,6 +5,7 @@ import type { RunResult } from "../../src/model/result.ts";
 import { Spending } from "../../src/run/budget.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf, type HereOutcome, runHere } from "../support/cli.ts";
+import { commandAgent } from "../support/programs.ts";
 import { type FakeProvider, startFakeProvider } from "../support/fake-provider.ts";
 
 const model = "anthropic/claude-sonnet-4-5";
@@ -146,6 +147,45 @@ it.each([
   expect([code, stderr]).toEqual([2, expect.stringContaining(flag)]);
 });
 
+it("what nobody knows ends a run, which goes on without its budget, from the command or the file", async () => {
+  const agent = {
+    type: "command",
+    command: process.execPath,
+    args: [
+      commandAgent,
+      JSON.stringify([
+        ["connect", "{mcpConfig}"],
+        ["print", "ready"],
+      ]),
+      "{prompt}",
+    ],
+  };
+  for (const [config, args] of [
+    [{}, ["--budget-tokens", "5000"]],
+    [{ budget: { tokens: 5000 } }, []],
+  ] as const) {
+    using folder = folderOf(workflows({ agent, ...config }));
+    const cli = (...line: readonly string[]) => runHere(line, { cwd: folder.path });
+    const ran = await cli("run", ...args);
+    expect(said(ran)).toEqual([
+      3,
+      expect.stringMatching(/unknown how many tokens the trial t1 used.* resume \S+ --without-budget/),
+    ]);
+    expect(resultIn(folder.path).budget).toMatchObject({ tokens: 5000, isUnknown: true });
+    expect((await cli("resume")).code).toBe(3);
+    expect(verdicts(resultIn(folder.path))).toEqual(["pass", "run/budget", "run/budget"]);
+    expect((await cli("resume", "--without-budget")).code).toBe(0);
+    expect(resultIn(folder.path)).toMatchObject({ summary: { pass: 3 } });
+    expect(resultIn(folder.path).budget).toBeUndefined();
+  }
+});
+
+it("--without-budget is not given together with a budget", async () => {
+  using folder = folderOf(workflows());
+  const both = await runHere(["run", "--without-budget", "--budget-calls", "3"], { cwd: folder.path });
+  expect([both.code, both.stderr]).toEqual([2, expect.stringContaining("--without-budget")]);
+});
+
 describe("what is not known", () => {
   const trial = { id: "t1", form: "workflow", ran: { programs: null, models: null } } as const;
   const elapsedMs = (): number => 0;
@@ -157,6 +197,7 @@ describe("what is not known", () => {
     const tokens = new Spending({ tokens: 5000 }, { elapsedMs });
     tokens.add(trial);
     expect(tokens.usedUp).toMatch(/^it is unknown how many tokens the trial t1 used/);
+    expect([money.isUnknown, tokens.isUnknown]).toEqual([true, true]);
   });
 
   it("is a cost in another currency, too", () => {

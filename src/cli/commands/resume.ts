@@ -11,6 +11,7 @@ import {
   addBudgetFlags,
   addReporterFlag,
   type BudgetFlags,
+  budgetFlags,
   type SetExitCode,
   variable,
   wholeNumber,
@@ -78,11 +79,19 @@ export async function runAgain(
       `the run ${stored.id} was started with variables whose values are not kept: ${listNames(missing)}`,
       { hint: `Give them again: ${missing.map((each) => `--env ${each}=VALUE`).join(" ")}` },
     );
+  const kept = Object.entries(flags).filter(
+    ([flag]) => changed.withoutBudget !== true || !budgetFlags.includes(flag),
+  );
   using interrupt = abortOnInterrupt();
   const selected = only ?? (names && new Set(names));
   const { code } = await runOnce(
     sources,
-    { ...(flags as object as RunFlags), env, open: false, ...changed },
+    {
+      ...(Object.fromEntries(kept) as object as RunFlags),
+      env,
+      open: false,
+      ...changed,
+    },
     { signal: interrupt.signal, listeners: [], earlier, ...(selected && { selection: { names: selected } }) },
   );
   return code;
