@@ -34,7 +34,7 @@ export function retryDelay(
  * date (RFC 9110, 10.2.3); undefined when it asks for none. `now` is the time in milliseconds since the Unix epoch.
  */
 export function askedDelay(
-  headers: Readonly<Record<string, string>> = {},
+  headers: Readonly<Record<string, string | undefined>> = {},
   now: () => number,
 ): number | undefined {
   const { "retry-after-ms": inMs = "", "retry-after": written = "" } = headers;

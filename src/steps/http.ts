@@ -6,7 +6,6 @@ import { type Json, withoutUndefined } from "../base/json.ts";
 import type { HttpExpectation, HttpStep } from "../model/step.ts";
 import { shortened } from "../base/visible-text.ts";
 import type { Check } from "../model/event.ts";
-import { blockedPort } from "../servers/http/http-errors.ts";
 import { type StepRunner, unlessEmpty } from "./step-runner.ts";
 
 /** Sends one HTTP request and checks the response. */
@@ -146,6 +145,9 @@ async function readBody({ body }: Response, target: string): Promise<string> {
   }
   return text + decoder.decode();
 }
+
+/** The message of `fetch` for ports that it refuses, as browsers do, such as 6000 and 6667. */
+const blockedPort = "bad port";
 
 /** The innermost cause of what `fetch` throws, whose own message is always "fetch failed". */
 function reasonOf(error: unknown): string {

@@ -6,7 +6,8 @@ import type { OAuthSpec } from "../../src/model/server.ts";
 import { locateModel, resolveModel } from "../../src/agents/models/resolve-model.ts";
 import { createRetryingModel } from "../../src/agents/models/retrying-model.ts";
 import { TokenSource } from "../../src/servers/http/oauth-tokens.ts";
-import { createServerFetch } from "../../src/servers/http/server-fetch.ts";
+import { refusalText } from "../../src/servers/http/event-stream.ts";
+import { createServerRequests } from "../../src/servers/http/server-requests.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { type Endless, type EndlessServer, issuerMetadata, startEndless } from "../support/hostile.ts";
 import { startRun } from "../support/faults.ts";
@@ -225,8 +226,12 @@ describe("a redirect of a server", () => {
     const other = await startEndless(() => ({ begin: "{}", end: "" }));
     const headers = { location: `${other.url}/mcp` };
     const server = await startEndless(() => ({ status: 307, headers, end: "" }));
-    const own = createServerFetch({ url: server.url, headers: { "X-Api-Key": "canary" } });
-    const response = await own(server.url, { method: "POST", body: "canary" });
+    const own = createServerRequests({ url: server.url, headers: { "X-Api-Key": "canary" } });
+    const response = await own(new URL(server.url), {
+      method: "POST",
+      headers: {},
+      body: "canary",
+    });
     expect([response.status, other.requests]).toEqual([307, []]);
   });
 
@@ -236,9 +241,13 @@ describe("a redirect of a server", () => {
         ? { status: 307, headers: { location: "/mcp/" }, end: "" }
         : { begin: String(headers["x-api-key"]), end: "" },
     );
-    const own = createServerFetch({ url: server.url, headers: { "X-Api-Key": "mine" } });
-    const response = await own(`${server.url}/mcp`, { method: "POST", body: "hello" });
-    expect([response.status, await response.text()]).toEqual([200, "mine"]);
+    const own = createServerRequests({ url: server.url, headers: { "X-Api-Key": "mine" } });
+    const response = await own(new URL("/mcp", server.url), {
+      method: "POST",
+      headers: {},
+      body: "hello",
+    });
+    expect([response.status, await refusalText(response)]).toEqual([200, "mine"]);
     expect(server.requests.at(-1)).toBe("POST /mcp/ hello");
   });
 });

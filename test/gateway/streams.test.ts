@@ -38,7 +38,7 @@ async function ask(
     ...(isGet ? {} : { body: JSON.stringify({ jsonrpc: "2.0", ...message }) }),
     signal,
   });
-  const events = eventsOf(response, { server: "s", limit: 1_000_000 });
+  const events = eventsOf({ body: response.body ?? new ReadableStream() }, { server: "s", limit: 1_000_000 });
   return {
     response,
     async next() {

@@ -82,21 +82,47 @@ export interface ConnectOptions {
 export interface HttpAddress {
   readonly transport: HttpServerSpec["transport"];
   readonly url: URL;
-  /** `fetch` with the server's headers and its access token, within what the server's rate limit allows. */
-  readonly fetch: ServerFetch;
+  /** Adds the server's headers and its access token, and respects its rate limit. */
+  readonly send: SendToServer;
   /** Longest message accepted from the server, in bytes. */
   readonly maxMessageBytes: number;
 }
 
-/** Sends a request to a server; `notes` are called while its rate limit holds the request back. */
-export type ServerFetch = (url: URL, init: RequestInit, notes?: RateLimitNotes) => Promise<Response>;
+/** A request over HTTP. */
+export interface HttpRequest {
+  readonly method: string;
+  /** Of names that differ in case only the last one counts. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array;
+  readonly signal?: AbortSignal;
+}
+
+/** A response over HTTP. Either all of its body is to be read, or it has to be cancelled. */
+export interface HttpResponse {
+  readonly status: number;
+  /** The reason phrase. */
+  readonly statusText: string;
+  /** Whether the status says that the request succeeded. */
+  readonly ok: boolean;
+  /** By lower-case name; several of a name are joined with commas. */
+  readonly headers: Readonly<Record<string, string | undefined>>;
+  /** Throws while it is read when the connection breaks. */
+  readonly body: AsyncIterable<Uint8Array>;
+  cancel(): void;
+}
+
+/** Rejects when there is no response. */
+export type SendRequest = (url: URL, request: HttpRequest) => Promise<HttpResponse>;
+
+/** The same to a server, whose rate limit may hold the request back: then `notes` are called. */
+export type SendToServer = (url: URL, request: HttpRequest, notes?: RateLimitNotes) => Promise<HttpResponse>;
 
 /** What is to be recorded of a request that the rate limit of a server holds back. */
 export interface RateLimitNotes {
   /** The request waits. */
   readonly onHeld?: (waiting: Promise<void>) => void;
   /** The server refused it as one too many; it is sent again. */
-  readonly onRefused?: (response: Response) => void;
+  readonly onRefused?: (response: HttpResponse) => void;
   readonly onLimitChanged?: (change: LimitChange & { readonly reason: string }) => void;
 }
 

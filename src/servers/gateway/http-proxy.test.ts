@@ -15,7 +15,7 @@ it("forwards neither credentials of the agent nor headers of its connection", ()
   const request = new IncomingMessage(new Socket());
   const headers = Object.entries({ ...kept, ...left });
   request.headersDistinct = Object.fromEntries(headers.map(([name, text]) => [name, [text]]));
-  expect(Object.fromEntries(requestHeaders(request))).toEqual({ ...kept, "accept-encoding": "identity" });
+  expect(requestHeaders(request)).toEqual({ ...kept, "accept-encoding": "identity" });
 });
 
 it("returns no header that leads around the gateway or describes the packed body", () => {
@@ -23,5 +23,5 @@ it("returns no header that leads around the gateway or describes the packed body
   const left = valuesOf(
     `location content-location alt-svc www-authenticate set-cookie content-encoding keep-alive ${ofConnection.join(" ")}`,
   );
-  expect(responseHeaders(new Response(null, { headers: { ...kept, ...left } }))).toEqual(kept);
+  expect(responseHeaders({ headers: { ...kept, ...left } })).toEqual(kept);
 });

@@ -1,9 +1,9 @@
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from "node:http";
-import type { HttpAddress } from "../connections/host.ts";
-import { chunksOf, eventsOf, eventWithData, type ReadLimits, wholeOf } from "../http/event-stream.ts";
+import type { HttpAddress, HttpRequest, HttpResponse } from "../connections/host.ts";
+import { eventsOf, eventWithData, type ReadLimits, wholeOf } from "../http/event-stream.ts";
 import { explainStatus, explainUnreachable, type Place } from "../http/http-errors.ts";
-import { isRedirect } from "../http/server-fetch.ts";
+import { isRedirect } from "../http/server-requests.ts";
 import {
   answeredId,
   type BodyMessages,
@@ -87,8 +87,8 @@ export class ProxyHandler {
     const upstream = await forwarding.send();
     if (upstream === undefined) return;
     if (begins && session === undefined) {
-      const opened = upstream.headers.get("mcp-session-id");
-      if (opened === null) this.#sessionless.add(client);
+      const opened = upstream.headers["mcp-session-id"];
+      if (opened === undefined) this.#sessionless.add(client);
       else this.#sessions.set(opened, client);
     }
     await forwarding.receive(upstream);
@@ -154,25 +154,25 @@ class Forwarding {
   }
 
   /** Sends what the filters pass to the server. Undefined when there is no response to relay; the agent has been answered. */
-  async send(): Promise<Response | undefined> {
+  async send(): Promise<HttpResponse | undefined> {
     const { request, signal } = this.#exchange;
     const { method = "GET" } = request;
     const body = await this.#filterBody();
     if (body === undefined) return undefined;
     try {
-      const upstream = await this.#address.fetch(
+      const upstream = await this.#address.send(
         this.#address.url,
         {
           method,
           headers: requestHeaders(request),
-          ...(hasBody(method) ? { body: Buffer.from(body) } : {}),
+          ...(hasBody(method) ? { body } : {}),
           signal,
         },
         this.#connection.rateLimitNotes(method, this.#ids),
       );
       if (isRedirect(upstream)) {
         // An agent that followed it would be off the record.
-        await upstream.body?.cancel();
+        upstream.cancel();
         throw explainStatus(this.#place, method, upstream);
       }
       this.#connection.recordResponse(method, upstream.status, this.#ids);
@@ -228,8 +228,8 @@ class Forwarding {
   }
 
   /** Relays a response, byte for byte but for what filters change. Never rejects for what a server does. */
-  async receive(upstream: Response): Promise<void> {
-    const type = (upstream.headers.get("content-type") ?? "").toLowerCase();
+  async receive(upstream: HttpResponse): Promise<void> {
+    const type = (upstream.headers["content-type"] ?? "").toLowerCase();
     try {
       if (type.startsWith("text/event-stream")) await this.#relayEvents(upstream);
       // An agent may read an answer whatever its content type is.
@@ -249,7 +249,7 @@ class Forwarding {
   }
 
   /** Reads the whole body, since filters have to see its messages before the agent does. */
-  async #relayJson(upstream: Response): Promise<void> {
+  async #relayJson(upstream: HttpResponse): Promise<void> {
     const bytes = await wholeOf(upstream, this.#place);
     const messages = readBytes(bytes);
     if (messages.kind === "other" && this.#answers.length > 0) return this.#answerAlone(true);
@@ -268,7 +268,7 @@ class Forwarding {
     this.#response.writeHead(upstream.status, headers).end(body);
   }
 
-  async #relayEvents(upstream: Response): Promise<void> {
+  async #relayEvents(upstream: HttpResponse): Promise<void> {
     const response = this.#response;
     response.writeHead(upstream.status, responseHeaders(upstream));
     // Together with the first event, if that has arrived.
@@ -294,10 +294,10 @@ class Forwarding {
     if (!this.#isHeldOpen) response.end();
   }
 
-  async #relayBytes(upstream: Response): Promise<void> {
+  async #relayBytes(upstream: HttpResponse): Promise<void> {
     if (this.#answers.length > 0) return this.#answerAlone(true);
     this.#response.writeHead(upstream.status, responseHeaders(upstream));
-    for await (const chunk of chunksOf(upstream)) await this.#write(chunk);
+    for await (const chunk of upstream.body) await this.#write(chunk);
     this.#response.end();
   }
 
@@ -363,15 +363,14 @@ const notReturned = new Set(
 );
 
 /** An agent's headers as the server gets them. */
-export function requestHeaders(request: IncomingMessage): Headers {
-  const headers = new Headers();
-  for (const [name, values] of Object.entries(request.headersDistinct))
-    if (!notForwarded.has(name)) for (const value of values ?? []) headers.append(name, value);
-  headers.set("accept-encoding", "identity");
+export function requestHeaders(request: IncomingMessage): HttpRequest["headers"] {
+  const headers: Record<string, string> = { "accept-encoding": "identity" };
+  for (const [name, values = []] of Object.entries(request.headersDistinct))
+    if (!notForwarded.has(name)) headers[name] = values.join(", ");
   return headers;
 }
 
 /** A server's headers as the agent gets them. */
-export function responseHeaders(response: Response): OutgoingHttpHeaders {
-  return Object.fromEntries([...response.headers].filter(([name]) => !notReturned.has(name)));
+export function responseHeaders(response: Pick<HttpResponse, "headers">): OutgoingHttpHeaders {
+  return Object.fromEntries(Object.entries(response.headers).filter(([name]) => !notReturned.has(name)));
 }

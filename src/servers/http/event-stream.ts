@@ -1,5 +1,6 @@
 import { jsonExcess } from "../../base/read-json.ts";
 import { ByteStore } from "../../process/program-output.ts";
+import type { HttpResponse } from "../connections/host.ts";
 import { excessive, messageTooLarge } from "../messages/json-rpc.ts";
 
 export interface ReadLimits {
@@ -30,7 +31,7 @@ const carriageReturn = 0x0d;
  * for an event beyond the limits, and the reason why the connection broke.
  */
 export async function* eventsOf(
-  response: Pick<Response, "body">,
+  response: Pick<HttpResponse, "body">,
   { server, limit }: ReadLimits,
 ): AsyncGenerator<StreamEvent> {
   const unfinished = new ByteStore();
@@ -40,7 +41,7 @@ export async function* eventsOf(
   };
   let isLineEmpty = true;
   let isAfterReturn = false;
-  for await (const chunk of chunksOf(response)) {
+  for await (const chunk of response.body) {
     const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
     let start = 0;
     for (let index = 0; index < bytes.length; index += 1) {
@@ -67,11 +68,11 @@ export async function* eventsOf(
 
 /** A body in one piece. Throws as {@link eventsOf} does. */
 export async function wholeOf(
-  response: Pick<Response, "body">,
+  response: Pick<HttpResponse, "body">,
   { server, limit }: ReadLimits,
 ): Promise<Buffer> {
   const whole = new ByteStore();
-  for await (const chunk of chunksOf(response)) {
+  for await (const chunk of response.body) {
     if (whole.length + chunk.length > limit) throw messageTooLarge(server, limit);
     whole.push(chunk);
   }
@@ -90,10 +91,10 @@ function refuseExcess(server: string, json: Uint8Array): void {
 const maxRefusalLength = 64 * 1024;
 
 /** The beginning of a body. */
-export async function refusalText(response: Response): Promise<string> {
+export async function refusalText(response: HttpResponse): Promise<string> {
   const parts: Uint8Array[] = [];
   let left = maxRefusalLength;
-  for await (const chunk of chunksOf(response)) {
+  for await (const chunk of response.body) {
     parts.push(chunk.subarray(0, left));
     left -= chunk.length;
     if (left <= 0) break;
@@ -102,12 +103,8 @@ export async function refusalText(response: Response): Promise<string> {
 }
 
 /** Whether a response is a stream of server-sent events. */
-export function isEventStream({ headers }: Response): boolean {
-  return /^text\/event-stream/i.test(headers.get("content-type") ?? "");
-}
-
-export async function* chunksOf({ body }: Pick<Response, "body">): AsyncGenerator<Uint8Array> {
-  for await (const chunk of body ?? []) yield chunk as Uint8Array;
+export function isEventStream({ headers }: HttpResponse): boolean {
+  return /^text\/event-stream/i.test(headers["content-type"] ?? "");
 }
 
 function readEvent(bytes: Buffer): StreamEvent {

@@ -16,7 +16,6 @@ it.each([
   [failed(coded("ECONNREFUSED")), "connection refused"],
   [failed(new AggregateError([coded("ECONNREFUSED"), coded("ENETUNREACH")])), "connection refused"],
   [Object.assign(failed(coded("ENEW")), { code: "ECONNREFUSED" }), "connection refused"],
-  [failed(new Error("bad port")), "fetch refuses this port"],
   [failed(coded("ENEW")), "the connection failed (ENEW): low"],
   [new Error("something else"), "the connection failed: something else"],
   ["text", "the connection failed: text"],

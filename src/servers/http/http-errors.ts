@@ -1,6 +1,6 @@
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import { shortened } from "../../base/visible-text.ts";
-import { HttpNoAnswer, isAccepted } from "../connections/host.ts";
+import { HttpNoAnswer, type HttpResponse, isAccepted } from "../connections/host.ts";
 
 /** A server with an address. */
 export interface Place {
@@ -19,11 +19,11 @@ export function displayUrl(url: string | URL): string {
 export function explainStatus(
   { server, url }: Place,
   method: string,
-  { status, statusText, headers }: Pick<Response, "status" | "statusText" | "headers">,
+  { status, statusText, headers }: Pick<HttpResponse, "status" | "statusText" | "headers">,
 ): McpvalsError {
   const what = `${status} ${statusText}`.trim();
   const message = `server "${server}" answered ${method} ${displayUrl(url)} with HTTP ${what}`;
-  const location = headers.get("location") ?? "";
+  const location = headers["location"] ?? "";
   const target = URL.canParse(location, url.href) ? displayUrl(new URL(location, url)) : undefined;
   const hint =
     target === undefined || status < 300 || status >= 400
@@ -50,17 +50,13 @@ const reasons: Readonly<Record<string, readonly [reason: string, hint: string]>>
   ECONNREFUSED: ["connection refused", "Start the server, and check host and port of the url."],
   ENOTFOUND: ["no such host", "Check the host of the url."],
   EAI_AGAIN: ["the host's name could not be looked up", "Check the network and the host of the url."],
-  ECONNRESET: ["the connection was reset", mayHaveCrashed],
-  UND_ERR_SOCKET: ["the connection was closed by the server", mayHaveCrashed],
+  ECONNRESET: ["the connection was closed by the server", mayHaveCrashed],
 };
-
-/** The message of `fetch` for ports that it refuses, as browsers do, such as 6000 and 6667. */
-export const blockedPort = "bad port";
 
 /** The error for a server that gave no complete response, unless it is known already. */
 export function explainUnreachable({ server, url }: Place, cause: unknown): McpvalsError {
   if (cause instanceof McpvalsError) return cause;
-  // `fetch` wraps the system's error in one or more causes; its own message is always "fetch failed".
+  // The system's error may be the cause of others, or one of several, for each address of the host.
   let code: string | undefined;
   let text = messageOf(cause);
   for (let error: unknown = cause; error instanceof Error;) {
@@ -70,14 +66,9 @@ export function explainUnreachable({ server, url }: Place, cause: unknown): Mcpv
   }
   // What is said of a URL may have its user name, its password and its query.
   text = text.replaceAll(url.href, displayUrl(url));
-  const isBlocked = text === blockedPort;
   const [reason, hint] = reasons[code ?? ""] ?? [
-    isBlocked
-      ? "fetch refuses this port"
-      : `the connection failed${code === undefined ? "" : ` (${code})`}: ${text}`,
-    isBlocked
-      ? "Let the server listen on another port."
-      : "Check that the server runs and that the url is right.",
+    `the connection failed${code === undefined ? "" : ` (${code})`}: ${text}`,
+    "Check that the server runs and that the url is right.",
   ];
   const message = `server "${server}" at ${displayUrl(url)}: ${reason}`;
   return new McpvalsError("server/unreachable", message, { hint, cause });
@@ -91,7 +82,7 @@ const firstWords = 80;
 const detailLength = 2000;
 
 /** Describes the response to a POST that has no answer in it. */
-export function noAnswerIn(place: Place, response: Response, body: string): HttpNoAnswer {
+export function noAnswerIn(place: Place, response: HttpResponse, body: string): HttpNoAnswer {
   const { ok, status, statusText, headers } = response;
   const text = body.trim();
   const excerpt = shortened(text, bodyLength);
@@ -102,7 +93,7 @@ export function noAnswerIn(place: Place, response: Response, body: string): Http
     const statusError = new McpvalsError(code, message, { ...details, ...detail });
     return new HttpNoAnswer(text === "" ? line : `${line}: ${excerpt}`, { status, body, statusError });
   }
-  const type = headers.get("content-type") ?? "";
+  const type = headers["content-type"] ?? "";
   const message = isAccepted(response)
     ? line
     : /^text\/event-stream/i.test(type)

@@ -1,7 +1,6 @@
-import type { FetchLike } from "@modelcontextprotocol/client";
 import { isNoAnswer } from "../../expect/tool-result.ts";
 import { McpvalsError } from "../../base/error.ts";
-import { valueAt } from "../../base/json.ts";
+import { valueAt, withoutUndefined } from "../../base/json.ts";
 import { jsonExcess } from "../../base/read-json.ts";
 import type { HttpServerSpec } from "../../model/server.ts";
 import type { Emit } from "../../model/event.ts";
@@ -13,8 +12,11 @@ import {
   type ConnectOptions,
   type HttpAddress,
   HttpNoAnswer,
+  type HttpRequest,
+  type HttpResponse,
   isAccepted,
   type SendOptions,
+  type SendRequest,
   ServerConnection,
   type ServerHost,
   Watchers,
@@ -36,8 +38,8 @@ import {
 import { eventsOf, isEventStream, type ReadLimits, refusalText, wholeOf } from "./event-stream.ts";
 import { explainStatus, explainUnreachable, noAnswerIn, type Place, displayUrl } from "./http-errors.ts";
 import { type ListeningProgram, startListeningProgram } from "./listening-program.ts";
-import { createServerFetch } from "./server-fetch.ts";
-import { throttledFetch } from "./throttled-fetch.ts";
+import { createServerRequests } from "./server-requests.ts";
+import { throttledRequests } from "./throttled-requests.ts";
 import { errorCodes } from "../../model/error-codes.ts";
 
 /**
@@ -87,11 +89,11 @@ class HttpHost implements ServerHost {
     this.isProgram = program !== undefined;
     this.lost = program?.lost ?? new AbortController().signal;
     this.#program = program;
-    const fetch = createServerFetch(spec);
+    const send = createServerRequests(spec);
     this.address = {
       transport,
       url: new URL(url),
-      fetch: throttledFetch(program === undefined ? fetch : fetchWhenReady(fetch, program), limit),
+      send: throttledRequests(program === undefined ? send : sendWhenReady(send, program), limit),
       maxMessageBytes,
     };
     this.#watchers = new Watchers(name, { transport, target: displayUrl(url) });
@@ -142,10 +144,10 @@ class HttpHost implements ServerHost {
 }
 
 /** Sends nothing before the program listens. */
-function fetchWhenReady(fetch: FetchLike, { ready }: ListeningProgram): FetchLike {
-  return async (url, init) => {
-    await (init?.signal ? untilAborted(ready, init.signal) : ready);
-    return fetch(url, init);
+function sendWhenReady(send: SendRequest, { ready }: ListeningProgram): SendRequest {
+  return async (url, request) => {
+    await (request.signal ? untilAborted(ready, request.signal) : ready);
+    return send(url, request);
   };
 }
 
@@ -177,12 +179,12 @@ abstract class HttpChannel implements Channel {
   }
 
   /** Throws McpvalsError when there is no response. */
-  protected async fetch(url: URL, init: RequestInit & { method: string }, id?: MessageId): Promise<Response> {
+  protected async request(url: URL, request: HttpRequest, id?: MessageId): Promise<HttpResponse> {
     const requestIds = id === undefined ? [] : [id];
     try {
-      const notes = this.listener.rateLimitNotes?.(init.method, requestIds);
-      const response = await this.address.fetch(url, init, notes);
-      this.listener.onResponse?.({ method: init.method, status: response.status, requestIds });
+      const notes = this.listener.rateLimitNotes?.(request.method, requestIds);
+      const response = await this.address.send(url, request, notes);
+      this.listener.onResponse?.({ method: request.method, status: response.status, requestIds });
       return response;
     } catch (error) {
       throw explainUnreachable(this.place, error);
@@ -228,7 +230,7 @@ class SseChannel extends HttpChannel {
     const { url } = this.place;
     try {
       const headers = { accept: "text/event-stream" };
-      const response = await this.fetch(url, { method: "GET", headers, signal: this.closing.signal });
+      const response = await this.request(url, { method: "GET", headers, signal: this.closing.signal });
       if (!response.ok) throw explainStatus(this.place, "GET", response);
       for await (const { event = "message", data = "", bytes } of eventsOf(response, this.limits)) {
         if (event === "endpoint") this.#endpoint.resolve(this.#checked(new URL(data, url)));
@@ -262,7 +264,7 @@ class SseChannel extends HttpChannel {
     try {
       const url = await untilAborted(this.#endpoint.promise, signal);
       const headers = { ...more, "content-type": "application/json", ...messageHeaders(wire.message) };
-      const response = await this.fetch(url, { method: "POST", headers, body: wire.text, signal }, id);
+      const response = await this.request(url, { method: "POST", headers, body: wire.text, signal }, id);
       const text = await refusalText(response);
       if (response.ok) return;
       const failure = noAnswerIn({ ...this.place, url }, response, text);
@@ -323,7 +325,7 @@ class StreamableChannel extends HttpChannel {
     this.closing.abort(new Error("the channel was closed"));
     if (this.#session === undefined) return;
     // Without it the server only keeps the session for longer.
-    await withDeadline((signal) => this.#request("DELETE", { signal }), {
+    await withDeadline((signal) => this.#request("DELETE", { headers: {}, signal }), {
       ms: farewellMs,
       onTimeout: () => new Error("no answer to DELETE"),
     }).catch(() => undefined);
@@ -344,7 +346,7 @@ class StreamableChannel extends HttpChannel {
     // Only a client in this process can be told that its notification was refused.
     if (!response.ok && this.listener.onNoAnswer !== undefined)
       throw noAnswerIn(this.place, response, await refusalText(response));
-    await response.body?.cancel();
+    response.cancel();
     if (methodOf(wire.message) === "notifications/initialized" && response.ok) void this.#listen();
   }
 
@@ -357,7 +359,7 @@ class StreamableChannel extends HttpChannel {
     this.#calls.set(id, call);
     try {
       const response = await this.#post(wire, headers, call.abort.signal);
-      this.#session ??= response.headers.get("mcp-session-id") ?? undefined;
+      this.#session ??= response.headers["mcp-session-id"];
       const body = await this.#read(response, call);
       if (!call.isAnswered && !this.closing.signal.aborted)
         this.reportNoAnswer(wire, noAnswerIn(this.place, response, body));
@@ -371,7 +373,7 @@ class StreamableChannel extends HttpChannel {
   }
 
   /** Reads the response to a request; gives the text of its body. */
-  async #read(response: Response, call: Call): Promise<string> {
+  async #read(response: HttpResponse, call: Call): Promise<string> {
     if (response.ok && isEventStream(response)) {
       await this.#readStream(response, call.abort.signal, call);
       return "";
@@ -385,7 +387,7 @@ class StreamableChannel extends HttpChannel {
       return text;
     }
     if (isAccepted(response)) {
-      await response.body?.cancel();
+      response.cancel();
       return "";
     }
     const bytes = await wholeOf(response, this.limits);
@@ -409,9 +411,9 @@ class StreamableChannel extends HttpChannel {
   }
 
   /** Reads a stream to its end, and resumes it where the server supports that. */
-  async #readStream(first: Response, signal: AbortSignal, call?: Call): Promise<void> {
+  async #readStream(first: HttpResponse, signal: AbortSignal, call?: Call): Promise<void> {
     const progress: Progress = { retryMs: defaultRetryMs };
-    let response: Response | undefined = first;
+    let response: HttpResponse | undefined = first;
     for (let tries = 0; response !== undefined; tries++) {
       const before = progress.lastEventId;
       await this.#readEvents(response, progress, call);
@@ -423,7 +425,7 @@ class StreamableChannel extends HttpChannel {
     }
   }
 
-  async #readEvents(response: Response, progress: Progress, call?: Call): Promise<void> {
+  async #readEvents(response: HttpResponse, progress: Progress, call?: Call): Promise<void> {
     try {
       for await (const event of eventsOf(response, this.limits)) {
         if (event.id !== undefined) progress.lastEventId = event.id;
@@ -438,14 +440,14 @@ class StreamableChannel extends HttpChannel {
     }
   }
 
-  async #openStream(lastEventId: string | undefined, signal: AbortSignal): Promise<Response | undefined> {
+  async #openStream(lastEventId: string | undefined, signal: AbortSignal): Promise<HttpResponse | undefined> {
     const after = lastEventId === undefined ? {} : { "last-event-id": lastEventId };
     const response = await this.#request("GET", {
       headers: { accept: "text/event-stream", ...after },
       signal,
     });
     if (response.ok && isEventStream(response)) return response;
-    await response.body?.cancel();
+    response.cancel();
     return undefined;
   }
 
@@ -461,7 +463,7 @@ class StreamableChannel extends HttpChannel {
     this.listener.onMessage(wire);
   }
 
-  #post(wire: WireMessage, more: SendOptions["headers"], signal: AbortSignal): Promise<Response> {
+  #post(wire: WireMessage, more: SendOptions["headers"], signal: AbortSignal): Promise<HttpResponse> {
     const headers = {
       ...more,
       "content-type": "application/json",
@@ -471,11 +473,12 @@ class StreamableChannel extends HttpChannel {
     return this.#request("POST", { headers, body: wire.text, signal }, requestOf(wire.message)?.id);
   }
 
-  #request(method: string, init: RequestInit, id?: MessageId): Promise<Response> {
-    const headers = new Headers(init.headers);
-    if (this.#session !== undefined) headers.set("mcp-session-id", this.#session);
-    if (this.#version !== undefined && !headers.has("mcp-protocol-version"))
-      headers.set("mcp-protocol-version", this.#version);
-    return this.fetch(this.place.url, { ...init, method, headers }, id);
+  #request(
+    method: string,
+    { headers, ...rest }: Omit<HttpRequest, "method">,
+    id?: MessageId,
+  ): Promise<HttpResponse> {
+    const own = withoutUndefined({ "mcp-session-id": this.#session, "mcp-protocol-version": this.#version });
+    return this.request(this.place.url, { ...rest, method, headers: { ...own, ...headers } }, id);
   }
 }

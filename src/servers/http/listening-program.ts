@@ -11,6 +11,7 @@ import {
   startFailure,
   Watchers,
 } from "../connections/host.ts";
+import { sendRequest } from "./http-request.ts";
 import { displayUrl } from "./http-errors.ts";
 
 /** Pause between two requests that find out whether the program listens, in milliseconds. */
@@ -46,10 +47,10 @@ export async function startListeningProgram(
 async function answers(url: string, signal?: AbortSignal): Promise<boolean> {
   try {
     const response = await withDeadline(
-      (limit) => fetch(url, { method: "OPTIONS", redirect: "manual", signal: limit }),
+      (limit) => sendRequest(new URL(url), { method: "OPTIONS", headers: {}, signal: limit }),
       { ms: answerMs, onTimeout: () => new Error("no answer"), ...withoutUndefined({ signal }) },
     );
-    await response.body?.cancel();
+    response.cancel();
     return response.status < 500 || response.status === 501;
   } catch {
     return false;

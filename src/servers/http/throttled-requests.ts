@@ -1,19 +1,18 @@
-import type { FetchLike } from "@modelcontextprotocol/client";
 import type { AdaptiveLimit, LimitChange } from "../../process/adaptive-limit.ts";
 import { askedDelay, defaultRetryPolicy, retryDelay } from "../../process/retry.ts";
-import type { RateLimitNotes, ServerFetch } from "../connections/host.ts";
+import type { RateLimitNotes, SendRequest, SendToServer } from "../connections/host.ts";
 
 /**
- * Wraps `fetch` for a server that refuses requests as too many (HTTP 429, RFC 6585): the request is sent again after the time of
+ * Sends requests to a server that may refuse requests as too many (HTTP 429, RFC 6585): the request is sent again after the time of
  * `Retry-After`, or an exponential backoff, and no other request of the limit is sent before. After the last attempt, or when the wait would
- * be too long (see `defaultRetryPolicy`), the refusal is returned. Bodies of requests have to be repeatable. Rejects as `fetch` does.
+ * be too long (see `defaultRetryPolicy`), the refusal is returned. Rejects as `send` does.
  */
-export function throttledFetch(fetch: FetchLike, limit: AdaptiveLimit): ServerFetch {
-  return async (url, init, notes = {}) => {
+export function throttledRequests(send: SendRequest, limit: AdaptiveLimit): SendToServer {
+  return async (url, request, notes = {}) => {
     let leftMs = defaultRetryPolicy.waitBudgetMs;
     for (let attempt = 1; ; attempt += 1) {
-      await enter(limit, init.signal ?? undefined, notes);
-      const response = await fetch(url, init).catch((error: unknown) => {
+      await enter(limit, request.signal, notes);
+      const response = await send(url, request).catch((error: unknown) => {
         limit.ended();
         throw error;
       });
@@ -22,14 +21,14 @@ export function throttledFetch(fetch: FetchLike, limit: AdaptiveLimit): ServerFe
         else limit.ended();
         return response;
       }
-      const asked = askedDelay(Object.fromEntries(response.headers), Date.now);
+      const asked = askedDelay(response.headers, Date.now);
       const delayMs = retryDelay(defaultRetryPolicy, attempt, { asked, random: Math.random });
       const isAgain = attempt <= defaultRetryPolicy.maxRetries && delayMs <= leftMs;
       noteChange(limit.refused(isAgain ? delayMs : undefined), "HTTP 429", notes);
       if (!isAgain) return response;
       leftMs -= delayMs;
       notes.onRefused?.(response);
-      await response.body?.cancel();
+      response.cancel();
     }
   };
 }
