@@ -4,7 +4,7 @@ import type { Plan, Trial } from "../model/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "./reporter.ts";
 import { coverageGaps } from "./counters.ts";
 import { countWarnings, exitCode, isServerError } from "./trial-result.ts";
-import { wasNotRun } from "./rates.ts";
+import { wasNotRun, taskKey } from "./rates.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../model/result.ts";
 import { findingsOf } from "../model/finding.ts";
 import { countOf, formatInteger, visibleText, withoutCommands } from "../base/visible-text.ts";
@@ -59,7 +59,6 @@ import {
   type Variety,
   varietyOf,
   verdictReason,
-  taskKey,
   taskPlace,
 } from "./text.ts";
 import { comparedTrials, comparisonText } from "./comparison.ts";

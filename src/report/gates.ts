@@ -15,7 +15,7 @@ import type { Thresholds } from "../model/eval.ts";
 import type { CoverageKind, RunResult, TaskRate, TrialResult } from "../model/result.ts";
 import { countTasksAlike, filled, meanRate, sumOf, theseTasks, trialsToDecide } from "../statistics/rates.ts";
 import { coverageGaps, coverageTotals } from "./counters.ts";
-import { agentUse, costOf, taskOf, taskRates, wholeCost } from "./rates.ts";
+import { agentUse, costOf, isJudged, taskId, taskRates, wholeCost } from "./rates.ts";
 
 export type Gate = NonNullable<RunResult["gates"]>[number];
 
@@ -50,12 +50,11 @@ function costGate(trials: readonly TrialResult[], threshold: number): Gate {
   for (const trial of trials) {
     const cost = costOf([agentUse(trial)]);
     const amount = cost && wholeCost(cost);
-    const isJudged = trial.verdict === "pass" || trial.verdict === "fail";
     known += cost?.amount ?? 0;
-    if (isJudged && amount !== undefined) {
+    if (isJudged(trial) && amount !== undefined) {
       sum += amount;
       measured += 1;
-    } else if ((isJudged && cost !== undefined) || couldHaveMeasured(trial, "")) open += 1;
+    } else if ((isJudged(trial) && cost !== undefined) || couldHaveMeasured(trial, "")) open += 1;
   }
   const common = { name: maxCost, threshold, atMost: true, trials: measured } as const;
   const least = measured + open === 0 ? 0 : rounded(known / (measured + open));
@@ -70,7 +69,7 @@ function latencyGate(
   threshold: number,
   { latency: { p95Ms } = { calls: 0, unanswered: 0 } }: Covering,
 ): Gate {
-  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length;
+  const judged = trials.filter(isJudged).length;
   const isCut = trials.some((trial) => couldHaveMeasured(trial, ""));
   const verdict = p95Ms === undefined || isCut ? "incomplete" : p95Ms <= threshold ? "pass" : "fail";
   const value = p95Ms ?? null;
@@ -84,7 +83,7 @@ function coverageOf(
   trials: readonly TrialResult[],
   { coverage = {}, environment }: Covering,
 ): Pick<Gate, "verdict" | "value" | "trials"> {
-  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail").length;
+  const judged = trials.filter(isJudged).length;
   const found = coverageTotals(coverage).find((total) => total.kind === kind);
   if (found === undefined) return { verdict: "incomplete", value: null, trials: judged };
   const value = rounded(found.used / found.total);
@@ -101,7 +100,7 @@ function byAnswer(trial: TrialResult): TrialResult {
 }
 
 function alike(counts: readonly TaskRate[]): readonly TaskRate[] {
-  return countTasksAlike(counts, taskOf);
+  return countTasksAlike(counts, taskId);
 }
 
 function meanOfTasks(counts: readonly TaskRate[]): number {
@@ -212,15 +211,11 @@ function rounded(value: number): number {
 }
 
 /** What a trial contributes: its `score`, a measurement, or the score of a grader; undefined: nothing. */
-function measureOf(
-  { verdict, score, grades, measurements }: TrialResult,
-  name: string,
-  metric: Metric | undefined,
-): number | undefined {
-  const isJudged = verdict === "pass" || verdict === "fail";
-  if (name === "score") return isJudged ? (score ?? undefined) : undefined;
+function measureOf(trial: TrialResult, name: string, metric: Metric | undefined): number | undefined {
+  const { score, grades, measurements } = trial;
+  if (name === "score") return isJudged(trial) ? (score ?? undefined) : undefined;
   if (metric !== undefined)
-    return isJudged && measurements !== undefined ? metric.value(measurements) : undefined;
+    return isJudged(trial) && measurements !== undefined ? metric.value(measurements) : undefined;
   return grades.find((grade) => grade.grader === name && grade.verdict !== "error")?.score ?? undefined;
 }
 

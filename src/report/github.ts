@@ -20,13 +20,13 @@ import {
   trialReason,
   verdictReason,
   byResultSentence,
-  taskKey,
   variantName,
   varietyOf,
   warningRemarks,
 } from "./text.ts";
 import { gateText } from "./gates.ts";
 import { rateText } from "./rate-text.ts";
+import { taskKey } from "./rates.ts";
 
 /** GitHub shows ten annotations of a kind for a step; the summary of the job has the others. */
 const maxShownAnnotations = 50;

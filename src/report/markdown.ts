@@ -33,12 +33,12 @@ import {
   verdictReason,
   warningRemarks,
   byResultSentence,
-  taskKey,
 } from "./text.ts";
 import { type Gate, formatMeasure, wantedText } from "./gates.ts";
 import { formatDuration } from "../base/duration.ts";
 import { createStyle, type Page } from "../base/columns.ts";
 import { type RateRow, ratesByTask, totalRows, rateText } from "./rate-text.ts";
+import { taskKey } from "./rates.ts";
 
 const maxShownFindings = 200;
 const maxShownTrials = 40;

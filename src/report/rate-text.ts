@@ -3,8 +3,8 @@ import { formatDuration } from "../base/duration.ts";
 import { formatInteger } from "../base/visible-text.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
 import type { Proportion } from "../statistics/rates.ts";
-import { taskRate } from "./rates.ts";
-import { byResultText, costText, fullTitle, taskKey, variantName, type Variety } from "./text.ts";
+import { taskRate, taskKey } from "./rates.ts";
+import { byResultText, costText, fullTitle, variantName, type Variety } from "./text.ts";
 import { summarize } from "./trial-result.ts";
 
 /** A task in a table of rates. */

@@ -23,7 +23,7 @@ const maxK = 10;
  */
 export function ratesOf(trials: readonly TrialResult[]): Pick<RunResult, "passRate" | "rates"> {
   const tasks = taskRates(trials);
-  const passRate = theseTasks(countTasksAlike(tasks, taskOf));
+  const passRate = theseTasks(countTasksAlike(tasks, taskId));
   if (passRate === undefined) return {};
   const groups = [...Map.groupBy(tasks, groupKeyOf).values()].map(groupRate);
   const isRepeated = groups.length > 1 || tasks.some(({ scored, unscored }) => scored + unscored > 1);
@@ -33,16 +33,21 @@ export function ratesOf(trials: readonly TrialResult[]): Pick<RunResult, "passRa
 /** The rates of the tasks of a run, one for each agent and variant. */
 export function taskRates(trials: readonly TrialResult[]): readonly TaskRate[] {
   const counted = trials.filter(({ form }) => form !== "check");
-  return [...Map.groupBy(counted, keyOf).values()].map(taskRate);
+  return [...Map.groupBy(counted, taskKey).values()].map(taskRate);
 }
 
-/** The key of a task, whatever the agent and variant. */
-export function taskOf({ task, suite }: Pick<TaskRate, "task" | "suite">): string {
+/** Equal for the trials of one task, whatever the agent, the variant and the run. */
+export function taskId({ task, suite }: Pick<TaskRate, "task" | "suite">): string {
   return JSON.stringify([task, suite]);
 }
 
-function keyOf({ task, suite, agent, variant }: TrialResult): string {
-  return JSON.stringify([task, suite, agent, variant]);
+/** Equal for the attempts of one task by one agent in one variant of a run. */
+export function taskKey({ task, agent, variant }: TaskParts): string {
+  return JSON.stringify([task, agent, variant]);
+}
+
+interface TaskParts extends Pick<TaskRate, "task" | "agent"> {
+  readonly variant?: string | undefined;
 }
 
 function groupKeyOf({ agent, variant }: TaskRate): string {
@@ -52,7 +57,7 @@ function groupKeyOf({ agent, variant }: TaskRate): string {
 /** The rate of some trials of one task, agent and variant. */
 export function taskRate(trials: readonly TrialResult[]): TaskRate {
   const [{ task, suite, agent, variant } = { task: "", agent: null }] = trials;
-  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
+  const judged = trials.filter(isJudged);
   const passed = judged.filter(({ verdict }) => verdict === "pass").length;
   const unscored = trials.length - judged.length - trials.filter(wasLeftOut).length;
   const counts = { passed, scored: judged.length, unscored };
@@ -134,7 +139,12 @@ function groupRate(tasks: readonly TaskRate[]): GroupRate {
   });
 }
 
-// Which trials have no verdict though nothing broke.
+// Which trials have a verdict, and why others have none.
+
+/** Whether a trial passed or failed. */
+export function isJudged({ verdict }: { readonly verdict?: TrialResult["verdict"] }): boolean {
+  return verdict === "pass" || verdict === "fail";
+}
 
 type Skippable = Pick<TrialResult, "verdict" | "error" | "grades">;
 

@@ -9,7 +9,7 @@ import type { Piece } from "../base/columns.ts";
 import { formatDuration } from "../base/duration.ts";
 import { countOf, formatInteger, formatScore, visibleLines, visibleText } from "../base/visible-text.ts";
 import { addUsage } from "../trace/trajectory.ts";
-import { checkedNothing, costOf, wasNotRun } from "./rates.ts";
+import { checkedNothing, costOf, isJudged, wasNotRun } from "./rates.ts";
 import type { Cost, Grade, Usage } from "../model/grade.ts";
 import { type Gate, gateText } from "./gates.ts";
 
@@ -67,9 +67,10 @@ function noteOf(lines: number, characters: number, word: string): string[] {
 }
 
 /** The score of an agent's trial where the verdict does not say it: all of a pass, or nothing of a fail. */
-export function partialScore({ agent, verdict, score }: TrialResult): string {
-  const isJudged = agent !== null && (verdict === "pass" || verdict === "fail");
-  if (!isJudged || score === null || score === Number(verdict === "pass")) return "";
+export function partialScore(trial: TrialResult): string {
+  const { agent, verdict, score } = trial;
+  if (agent === null || !isJudged(trial)) return "";
+  if (score === null || score === Number(verdict === "pass")) return "";
   return `score ${formatScore(score)}`;
 }
 
@@ -133,11 +134,6 @@ export function taskPlace(task: Pick<Task, "location"> | undefined): string | un
   const { file, line } = task?.location ?? {};
   if (file === undefined) return undefined;
   return visibleText(line === undefined ? file : `${file}:${line}`);
-}
-
-/** Equal for the attempts of one task by one agent in one variant. */
-export function taskKey({ task, agent, variant }: Nameable): string {
-  return JSON.stringify([task, agent, variant]);
 }
 
 /** How many there are of what has a place for each task, agent and variant, beside others: they are tasks only in a run with one agent and variant. */

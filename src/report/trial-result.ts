@@ -1,7 +1,7 @@
 import { alikeFindings } from "../model/alike-findings.ts";
 import { decisionsOf } from "./decisions.ts";
 import { decidesFailures, gatesOf } from "./gates.ts";
-import { checkedNothing, ratesOf, taskOf, wasNotRun } from "./rates.ts";
+import { checkedNothing, ratesOf, taskId, wasNotRun } from "./rates.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
 import { type Task, testedTool } from "../model/task.ts";
@@ -261,11 +261,11 @@ export function failuresOf(
   const [compared] = comparison?.failOn === undefined ? [] : comparison.compared;
   const tasks = Map.groupBy(
     (compared?.tasks ?? []).filter(({ difference }) => difference !== undefined),
-    taskOf,
+    taskId,
   );
   const isCompared = (trial: TrialResult): boolean =>
     tasks
-      .get(taskOf(trial))
+      .get(taskId(trial))
       ?.some(
         ({ agent = trial.agent, variant = trial.variant }) =>
           agent === trial.agent && variant === trial.variant,

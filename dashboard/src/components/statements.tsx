@@ -3,6 +3,7 @@ import type { ComparisonDocument, Statement, ComparedDocument } from "../../../s
 import { counted } from "../format.ts";
 import { PlainText } from "./plain-text.tsx";
 import { tones } from "./verdict-badge.tsx";
+import { taskId } from "../../../src/report/rates.ts";
 import { headline, nothingCommon, toolLines } from "../../../src/report/documents/statements.ts";
 
 /** What is said of a comparison or a decision: its verdict, in a column of its own, and the sentences with the numbers. */
@@ -43,7 +44,7 @@ const toneOfVerdict: Readonly<Record<StatementVerdict, keyof typeof tones>> = {
 
 /** How many tasks these are, of which some stand there with several agents or variants. */
 function numberOf(parts: ComparedDocument["tasks"]): number {
-  return new Set(parts.map(({ task, suite }) => JSON.stringify([task, suite]))).size;
+  return new Set(parts.map(taskId)).size;
 }
 
 /** What is said of one side and the first, as `mcpvals compare` does. */

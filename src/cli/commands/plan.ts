@@ -6,11 +6,11 @@ import { countOf, formatInteger, visibleText, formatScore } from "../../base/vis
 import { load } from "../../formats/load.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import type { Eval } from "../../model/eval.ts";
-import { createPlan, effectiveServers, lifetimeOf, type Plan, taskOf, type Trial } from "../../model/plan.ts";
+import { createPlan, effectiveServers, lifetimeOf, type Plan, taskOf } from "../../model/plan.ts";
 import type { Cost, Usage } from "../../model/grade.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { addCost } from "../../trace/trajectory.ts";
-import { costOf, taskRates } from "../../report/rates.ts";
+import { costOf, isJudged, taskKey, taskRates } from "../../report/rates.ts";
 import { replayRun } from "../../report/replay.ts";
 import { costText } from "../../report/text.ts";
 import { prepare } from "../../run/prepare.ts";
@@ -108,15 +108,10 @@ function hanging(line: string, columns: number): readonly string[] {
   return wrapText(line.slice(indent.length), columns - indent.length).map((part) => indent + part);
 }
 
-/** Equal for the attempts of one task by one agent in one variant. */
-function keyOf({ task, agent, variant }: Pick<Trial, "task" | "agent" | "variant">): string {
-  return JSON.stringify([task, agent, variant]);
-}
-
 function forecastOf(spec: Eval, plan: Plan): Forecast {
   const { tasks, trials } = plan;
   const tested = new Set(tasks.filter(({ form }) => form === "tool-test").map(({ name }) => name));
-  const attempts = Map.groupBy(trials, keyOf);
+  const attempts = Map.groupBy(trials, taskKey);
   const repeated = leastOf([...attempts.values()].map(({ length }) => length));
   return {
     name: spec.name,
@@ -185,8 +180,8 @@ async function expectedOf(plan: Plan, loaded: LoadedConfig, runs: string): Promi
   if (last === undefined) return undefined;
   const trials = await pricedAgain(replayRun(last).result.trials, loaded.eval);
   const rates = taskRates(trials).filter(({ scored }) => scored > 0);
-  const known = new Map(rates.map((rate) => [keyOf(rate), rate]));
-  const found = plan.trials.flatMap((trial) => known.get(keyOf(trial)) ?? []);
+  const known = new Map(rates.map((rate) => [taskKey(rate), rate]));
+  const found = plan.trials.flatMap((trial) => known.get(taskKey(trial)) ?? []);
   if (found.length === 0) return undefined;
   const totalOf = (key: "tokens" | "durationMs"): number =>
     meanOf(found.map((rate) => rate[key] ?? 0)) * plan.trials.length;
@@ -202,14 +197,12 @@ async function expectedOf(plan: Plan, loaded: LoadedConfig, runs: string): Promi
 /** What agents and judges are expected to cost, by the mean of trials like these. Undefined if none used a model. */
 function costOfPlan(trials: readonly TrialResult[], plan: Plan): Cost | undefined {
   const groups = new Map(
-    [
-      ...Map.groupBy(
-        trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail"),
-        keyOf,
-      ),
-    ].map(([key, group]) => [key, { cost: costOf(group), count: group.length }]),
+    [...Map.groupBy(trials.filter(isJudged), taskKey)].map(([key, group]) => [
+      key,
+      { cost: costOf(group), count: group.length },
+    ]),
   );
-  const found = plan.trials.flatMap((trial) => groups.get(keyOf(trial)) ?? []);
+  const found = plan.trials.flatMap((trial) => groups.get(taskKey(trial)) ?? []);
   const costs = found.flatMap(({ cost, count }) =>
     cost === undefined ? [] : { ...cost, amount: cost.amount / count },
   );

@@ -23,6 +23,7 @@ import {
   theseTasks,
   type UnscoredCount,
 } from "../../statistics/rates.ts";
+import { isJudged, taskId } from "../rates.ts";
 
 /** What a comparison needs of a trial: rows of the dashboard and results have it. */
 export interface ComparedTrial {
@@ -180,7 +181,7 @@ export function compareRuns<T extends ComparedTrial>(
       ? []
       : [
           {
-            task: idOf(each),
+            task: taskId(each),
             // A baseline does not have it.
             tool: (each.after.trials[0] ?? each.before.trials[0])?.tool,
             first: each.before,
@@ -209,7 +210,7 @@ export function compareRuns<T extends ComparedTrial>(
     ),
     compared: {
       tasks: new Set(measured.map(({ task }) => task)).size,
-      of: new Set(tasks.map(idOf)).size,
+      of: new Set(tasks.map(taskId)).size,
     },
     unscored: { before: unscoredIn("first"), after: unscoredIn("second") },
     rates: first && second && { before: first, after: second },
@@ -249,11 +250,6 @@ interface Group<T extends ComparedTrial> {
   readonly after: T[];
 }
 
-/** Equal for the parts of one task. */
-function idOf({ task, suite }: Pick<ComparedTrial, "task" | "suite">): string {
-  return JSON.stringify([task, suite]);
-}
-
 function sideRates(
   pairs: readonly (TaskPair<UnscoredCount> & { readonly task: string })[],
   side: "first" | "second",
@@ -288,7 +284,7 @@ function taskOf<T extends ComparedTrial>(
 
 function sideOf<T extends ComparedTrial>(trials: readonly T[]): TaskSide<T> | undefined {
   if (trials.length === 0) return undefined;
-  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
+  const judged = trials.filter(isJudged);
   const passed = numberOf(judged.filter(({ verdict }) => verdict === "pass"));
   const scored = numberOf(judged);
   const leftOut = numberOf(trials.filter(({ isLeftOut }) => isLeftOut === true));
@@ -330,7 +326,7 @@ export function rateOfTrials(trials: readonly ComparedTrial[]): Proportion | und
   );
   const counts = [...parts.values()].flatMap((part) => {
     const [one, side] = [part[0], sideOf(part)];
-    return one === undefined || side === undefined ? [] : [{ ...side, task: idOf(one) }];
+    return one === undefined || side === undefined ? [] : [{ ...side, task: taskId(one) }];
   });
   return theseTasks(countTasksAlike(counts, ({ task }) => task));
 }

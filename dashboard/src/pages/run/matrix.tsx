@@ -1,3 +1,4 @@
+import { isJudged } from "../../../../src/report/rates.ts";
 import { type ReactElement, useMemo } from "react";
 import type { TrialRow } from "../../../../src/report/documents/documents.ts";
 import { Attempts } from "../../components/attempts.tsx";
@@ -98,7 +99,7 @@ const partNames = ["task", "suite", "agent", "variant"] as const;
 
 /** How many trials have a verdict, and how many of these passed. */
 export function judgedOf(trials: readonly TrialRow[]): { readonly judged: number; readonly passed: number } {
-  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
+  const judged = trials.filter(isJudged);
   return { judged: judged.length, passed: judged.filter(({ verdict }) => verdict === "pass").length };
 }
 
