@@ -65,8 +65,9 @@ function shortenedCost(cost: TaskRate["cost"]): BaselineTask["cost"] | undefined
   return { amount: Number(cost.amount.toPrecision(3)), currency: cost.currency };
 }
 
-function sortKeyOf({ task, suite = "", variant = "", agent = "" }: BaselineTask): readonly string[] {
-  return [task, suite, variant, agent];
+/** Variants and agents keep the order of the run: the first of them is what the others are compared with. */
+function sortKeyOf({ task, suite = "" }: BaselineTask): readonly string[] {
+  return [task, suite];
 }
 
 /** In the order of code units, which is the same on every machine. */

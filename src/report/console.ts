@@ -334,7 +334,17 @@ function endLines(
     ];
     const decided = decisionLines(result, ending.page);
     const baseline = baselineLines(result, ending.page);
-    return joined([...wrong, ...(result.verdict === "pass" ? [] : [...reasons, baseline]), decided, summary]);
+    const isOpen = result.verdict !== "pass";
+    const isPart = result.comparison?.compared.some(
+      ({ tasksCompared, tasksInAll }) => tasksCompared < tasksInAll,
+    );
+    return joined([
+      ...wrong,
+      ...(isOpen ? reasons : []),
+      isOpen || isPart === true ? baseline : [],
+      decided,
+      summary,
+    ]);
   }
   return joined([
     ...wrong,
@@ -652,9 +662,11 @@ function toolUseLines(result: RunResult, page: Page): string[] {
 }
 
 /** The command that goes on with a run that was stopped, and what helps where that alone would stop again. */
-function goOnTexts({ budget = {}, verdict }: RunResult, named: string): readonly string[] {
+function goOnTexts({ result, isUnkept }: RunEnd, named: string): readonly string[] {
+  const { budget = {}, verdict } = result;
   const resume = `npx mcpvals resume ${named}`;
-  if (budget.usedUp === undefined) return verdict === "interrupted" ? [`to go on: ${resume}`] : [];
+  if (budget.usedUp === undefined)
+    return verdict === "interrupted" || isUnkept === true ? [`to go on: ${resume}`] : [];
   if (budget.isUnknown !== true) return [`to go on with a larger budget: ${resume}`];
   return [
     "to keep the budget: run again with what is unknown, such as a price of the model (--prices FILE)",
@@ -670,18 +682,22 @@ const verdictTones: Readonly<Record<RunVerdict, Tone>> = {
 };
 
 /**
- * The last lines of a run: counts, models, verdict, the run folder, and the commands that show the first bad trial and go on with what was
+ * The last lines of a run: counts, models, verdict, the run folder, and the commands that show a bad trial, one that failed first, and go on with what was
  * stopped.
  */
 function summaryLines(
-  { end: { result }, tasks, page, quiet }: Ending,
+  { end, tasks, page, quiet }: Ending,
   { folder, command }: Partial<Pick<RunStart, "folder" | "command">>,
 ): string[] {
-  const { id, verdict, summary, trials, environment } = result;
+  const { result } = end;
+  const { id, summary, trials, environment } = result;
+  // What passed without a record of it is not green.
+  const isLost = end.isUnkept === true && result.verdict === "pass";
+  const verdict = isLost ? "incomplete" : result.verdict;
   const mocked = describeMocks(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
   const used = describeCoverage(result.coverage ?? {});
-  const cost = describeCost(trials);
+  const cost = describeCost(result);
   const throttling = describeThrottling(trials);
   const graded = result.gradedFrom === undefined ? "" : " graded again";
   const facts = isCheck
@@ -699,15 +715,17 @@ function summaryLines(
   if (warnings > 0) facts.push(countOf(warnings, "warning"));
   const word = page.style.badge(verdictTones[verdict], verdict.toUpperCase());
   const exit = verdict === "pass" ? "" : `  exit ${exitCode(verdict)}`;
-  const why = verdictReason(result);
-  const bad = trials.find((trial) => trial.verdict !== "pass" && trial.verdict !== "skip");
+  const why = isLost ? "Incomplete: the record of the run could not be written." : verdictReason(result);
+  const bad =
+    trials.find((trial) => trial.verdict === "fail") ??
+    trials.find((trial) => trial.verdict !== "pass" && trial.verdict !== "skip");
   const trial = bad === undefined ? "" : ` --trial ${visibleText(bad.id)}`;
   // `show` finds a run in the default folder by its id.
   const isUsual = /(?:^|[\\/])\.mcpvals[\\/]runs[\\/][^\\/]+$/.test(folder ?? "");
   const shown = visibleText(folder ?? "");
   const named = isUsual ? visibleText(id) : shown;
   const show = `npx mcpvals show ${named}${trial}`;
-  const goOn = command === undefined ? [] : goOnTexts(result, named);
+  const goOn = command === undefined ? [] : goOnTexts(end, named);
   return [
     ...paintFlow([...(isCheck ? [] : countPieces(summary)), ...facts.map(dim)], 2, page),
     ...(isCheck

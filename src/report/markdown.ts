@@ -61,7 +61,7 @@ export function markdownText(
   const findings = findingsOf(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
   const naming = hasSeveralServers(trials);
-  const cost = describeCost(trials);
+  const cost = describeCost(result);
   const mocked = describeMocks(trials);
   const used = describeCoverage(result.coverage ?? {});
   const graded = gradedText(result);

@@ -32,6 +32,8 @@ export interface RunEnd {
   readonly result: RunResult;
   /** What `collectEvidence` gives for each trial that did not pass, by trial id. */
   readonly evidence: ReadonlyMap<string, readonly TraceEvent[]>;
+  /** Not all of it could be written to its folder. */
+  readonly isUnkept?: true;
 }
 
 /** A listener to a run; it cannot change it. Every method is optional. */

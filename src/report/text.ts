@@ -238,12 +238,17 @@ function plainNumber(amount: number): string {
   return amount.toFixed(places);
 }
 
-/** What models cost in all trials, as a short text; empty when none was used. */
-export function describeCost(trials: readonly TrialResult[]): string {
+/** What models cost in all trials, as a short text; empty when none was used, and when nothing is known since there were no prices. */
+export function describeCost({
+  trials,
+  environment: { prices },
+}: Pick<RunResult, "trials" | "environment">): string {
   const cost = trials.every(({ usage, judgeUsage }) => (usage ?? judgeUsage) === undefined)
     ? undefined
     : costOf(trials);
-  return cost === undefined ? "" : `cost ${costText(cost)}`;
+  if (cost === undefined) return "";
+  const isUnknown = cost.isPartial === true && cost.amount === 0;
+  return isUnknown && prices === undefined ? "" : `cost ${costText(cost)}`;
 }
 
 /** How long trials waited because of a provider's rate limit, as a short text; empty when none did. */

@@ -288,14 +288,16 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       ranPlan,
       { interrupted },
     );
+    let isUnkept = false;
     try {
       if (ranPlan !== plan) await folder?.writePlan(withoutSecrets(ranPlan, redact));
       await folder?.finish(result);
     } catch (error) {
       // A result that cannot be stored, for example on a full disk, is still reported.
       failures.push({ reporter: `run folder ${folder?.path ?? ""}`, error });
+      isUnkept = true;
     }
-    await reporters.onRunEnd({ result, evidence: evidence.byTrial });
+    await reporters.onRunEnd({ result, evidence: evidence.byTrial, ...(isUnkept && { isUnkept }) });
     return {
       result,
       plan: ranPlan,

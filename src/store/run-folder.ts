@@ -11,6 +11,7 @@ import type { Task } from "../model/task.ts";
 import type { Plan } from "../model/plan.ts";
 import { blocksOf, jsonPieces, type RecordedRun, type RunHead, type RunResult } from "../model/result.ts";
 import { isForeign, isLink, makeFolder, openRegularFile, ownerOf, readRegularFile } from "../base/files.ts";
+import { endsWithTrial } from "./journal-file.ts";
 import { Journal, type JournalContent, parseStored, readJournal } from "./journal.ts";
 
 /** Default folder of runs, relative to the working folder. */
@@ -283,10 +284,23 @@ function readEnd(folder: string): Pick<RunResult, "verdict" | "durationMs" | "bu
 /** The error of a document of the run folder that cannot be read. */
 export function unreadable(folder: string, name: string, cause: unknown): McpvalsError {
   if (cause instanceof McpvalsError) return cause;
+  const otherwise =
+    name === "result.json" && hasEnd(folder)
+      ? " The journal has all that it says: remove it, and mcpvals show reads the journal."
+      : "";
   return new McpvalsError("store/corrupt", `${name} in ${folder} cannot be read: ${messageOf(cause)}`, {
-    hint: `The file was changed or damaged after it was written.${name === "result.json" ? " The journal has all that it says: remove it, and mcpvals show reads the journal." : ""}`,
+    hint: `The file was changed or damaged after it was written.${otherwise}`,
     cause,
   });
+}
+
+/** Whether the journal of a run is as one that came to its end, as far as that can be told without reading all of it. */
+function hasEnd(folder: string): boolean {
+  try {
+    return endsWithTrial(folder);
+  } catch {
+    return false;
+  }
 }
 
 export async function hasFile(folder: string, name: string): Promise<boolean> {

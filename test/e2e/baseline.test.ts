@@ -119,6 +119,28 @@ describe("run --baseline", () => {
     expect(stdout).toContain("1 of 2 tasks compared");
   });
 
+  it("with --quiet, a run that passes says what was not compared, and nothing of what was", async () => {
+    using here = suite(0);
+    await here.run(...update);
+    expect((await here.run("--quiet", "--baseline", "b.json")).stdout).not.toContain("compared");
+    here.write("a.yaml", config(0, { prompt: "where is it" }));
+    const { code, stdout } = await here.run("--quiet", "--baseline", "b.json");
+    expect([code, stdout]).toEqual([0, expect.stringContaining("1 of 2 tasks compared")]);
+  });
+
+  it("has variants in the order of the run, of which the first is what others are compared with", async () => {
+    using here = suite(0);
+    here.write("a.yaml", `${config(0)}variants: { plain: {}, better: {} }\n`);
+    await here.run(...update);
+    expect(baselineSchema.parse(JSON.parse(here.read("b.json"))).tasks).toMatchObject([
+      { task: "bread", variant: "plain" },
+      { task: "bread", variant: "better" },
+      { task: "milk", variant: "plain" },
+      { task: "milk", variant: "better" },
+    ]);
+    expect((await here.mcpvals("compare", "b.json")).stdout).toContain("better compared with plain");
+  });
+
   it("is not written from a run without all of its evidence, or of some tasks only", async () => {
     using here = suite(0);
     here.write("b.json", "before");

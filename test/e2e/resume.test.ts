@@ -391,7 +391,16 @@ describe("runs", () => {
     expect(listed.stdout).toContain("damaged");
     expect(listed.stdout).not.toContain("undefined");
     writeFileSync(path, whole.slice(0, 20));
-    expect((await runHere(["show"], at)).stderr).toContain("remove it, and mcpvals show reads the journal");
+    const advice = "remove it, and mcpvals show reads the journal";
+    expect((await runHere(["show"], at)).stderr).toContain(advice);
+    const journal = join(folder.run, "journal.jsonl");
+    const events = readFileSync(journal);
+    // It lacks its end, so it has not all that the result said.
+    writeFileSync(journal, events.subarray(0, -40));
+    const { stderr } = await runHere(["show"], at);
+    expect(stderr).toContain("was changed or damaged");
+    expect(stderr).not.toContain(advice);
+    writeFileSync(journal, events);
     rmSync(path);
     expect((await runHere(["show"], at)).stdout).toContain("PASS");
   });

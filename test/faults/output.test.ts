@@ -109,6 +109,29 @@ describe.concurrent("what cannot be written", () => {
     expect(kept.summary.pass + kept.summary.skip).toBe(6);
   });
 
+  it("because the disk is full does not look green at its end, which says how to go on", async () => {
+    const many = Array.from({ length: 6 }, (_one, index) => ({
+      name: "huge",
+      description: `huge ${index + 1}`,
+      args: { bytes: 50_000 },
+    }));
+    using folder = folderOf(configFile(passing(...many)));
+    const child = spawn("sh", ["-c", 'ulimit -f 128; exec "$0" "$@"', process.execPath, main, "run"], {
+      cwd: folder.path,
+      env: environment(folder.path),
+    });
+    const { code, stdout } = await finished(child);
+    expect(code).toBe(3);
+    const [, end = ""] = stdout.split("6 passed");
+    expect(end).toMatch(
+      /^ {2}INCOMPLETE {3}exit 3\n {2}Incomplete: the record of the run could not be written\.$/m,
+    );
+    expect(end).not.toContain("PASS");
+    const [, command = ""] = /to go on: npx mcpvals (resume \S+)/.exec(end) ?? [];
+    const resumed = await runHere(command.split(" "), { cwd: folder.path });
+    expect([resumed.code, resumed.stdout]).toEqual([0, expect.stringMatching(/6 passed[^]* PASS/)]);
+  });
+
   it("because the run's folder was deleted is told, with the whole result in the report", async () => {
     using run = startRun(passing({ name: "slow", args: { ms: 1000 } }));
     await run.untilJournal(/"name":"slow","arguments"/);

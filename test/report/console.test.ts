@@ -142,12 +142,24 @@ Errors  not judged: the environment broke or time ran out
       Try again, or choose another judge model. A trial without a verdict never passes.
     passed: tool-call-health
 
-  1 passed · 4 errors · 1 timeout · 6 trials in 3.2 s · 1,200 tokens in, 34 out, 2 model requests · cost unknown
+  1 passed · 4 errors · 1 timeout · 6 trials in 3.2 s · 1,200 tokens in, 34 out, 2 model requests
 
   INCOMPLETE   exit 3
   Incomplete: 0 failed, 5 not evaluated (4 errors, 1 timeout).
   trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a --trial t2
 `);
+});
+
+it("the command at the end shows a trial that failed, else one that was not judged", async () => {
+  const tasks = ["breaks", "fails"].map((name) => toolTest(name));
+  const error = { code: "server/exited", kind: "environment", message: "it ended" } as const;
+  const trials = [
+    brokenTrial(tasks[0]!, error),
+    trialOf(tasks[1]!, { grades: [grade("verify-steps", 0, "wrong")] }),
+  ];
+  expect(await printed(sampleRun({ tasks, agents: [], folder: ".mcpvals/runs/1", trials }))).toContain(
+    "npx mcpvals show 20261121-101500-4f2a --trial t2",
+  );
 });
 
 it("several agents and attempts: alike failures together, and k of n by task", async () => {
@@ -195,7 +207,7 @@ By task  pass rates with their 95 % intervals
 
   On these tasks it is undecided whether scripted is better or worse than claude: the pass rate of scripted is 11.1 points lower than that of claude (95 % interval −43.1 to +28.8 points). If both were equally good, chance alone would show a difference as large in every comparison.
 
-  12 passed · 5 failed · 1 error · 18 trials in 1 min 34 s · 108,000 tokens in (81,000 cached), 3,060 out, 36 model requests · cost unknown
+  12 passed · 5 failed · 1 error · 18 trials in 1 min 34 s · 108,000 tokens in (81,000 cached), 3,060 out, 36 model requests
 
   FAIL   exit 1
   trace .mcpvals/runs/20261121-101500-4f2a · npx mcpvals show 20261121-101500-4f2a --trial t8

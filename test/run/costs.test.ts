@@ -70,8 +70,9 @@ it("what is unknown is not 0", async () => {
   await using fake = await provider();
   using folder = folderOf(files(ofAgent));
   const cli = (...args: readonly string[]) => runHere(args, { cwd: folder.path, env: fake.env });
-  const none = await cli("run");
-  expect(none.stdout).toContain(" · cost unknown");
+  // Who gave no prices did not ask.
+  expect((await cli("run")).stdout).not.toContain("cost");
+  expect((await cli("run", "--prices", "none.json")).stdout).toContain(" · cost unknown");
   expect((await cli("plan")).stdout).toContain("Money: unknown.");
   // The prices now are those that count.
   expect((await cli("plan", "--prices", "prices.json")).stdout).toContain("Money: about $0.0068.");
