@@ -1,3 +1,4 @@
+import { brotliCompressSync, gzipSync } from "node:zlib";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { McpvalsError } from "../../src/base/error.ts";
 import type { HttpServerSpec } from "../../src/model/server.ts";
@@ -106,6 +107,20 @@ describe("a server over Streamable HTTP", () => {
     expect(await session.callTool("echo", { message: "again" }, callOptions())).toMatchObject({
       result: text("again"),
     });
+  });
+
+  it.each([
+    ["gzip", gzipSync],
+    ["br", brotliCompressSync],
+  ])("that packs its answers unasked with %s is understood", async (encoding, pack) => {
+    const { session } = await startOver(
+      onCall(({ response, message }) => {
+        const body = { jsonrpc: "2.0", id: message.id, result: text("packed") };
+        response.writeHead(200, { "content-type": "application/json", "content-encoding": encoding });
+        response.end(pack(JSON.stringify(body)));
+      }),
+    );
+    expect(await session.callTool("echo", {}, callOptions())).toMatchObject({ result: text("packed") });
   });
 
   it("that refuses a call as too many gets it again after the time that it asks for, which is not the call's", async () => {
