@@ -142,6 +142,11 @@ const cutOffEnds: Readonly<Partial<Record<FinishReason, TurnEnd>>> = {
   "content-filter": "refused",
 };
 
+/** A conversation that is too long for the agent's model is the agent's failure; all other errors are thrown again. */
+function refuseUnlessOverflow(error: unknown): undefined {
+  if (!(error instanceof McpvalsError) || error.code !== "model/context-overflow") throw error;
+}
+
 /** The specification's names of reasons why a model stopped. */
 const stopReasons: Readonly<Partial<Record<FinishReason, string>>> = { stop: "endTurn", length: "maxTokens" };
 
@@ -191,7 +196,8 @@ class Conversation {
     const { ai, shared, own, context } = this.#options;
     context.signal.throwIfAborted();
     const request = { ...shared, ...own, abortSignal: context.signal, messages: this.#messages };
-    const answer = await ai.generateText(request);
+    const answer = await ai.generateText(request).catch(refuseUnlessOverflow);
+    if (answer === undefined) return "context-overflow";
     if (answer.rawFinishReason === "error")
       throw new McpvalsError("model/invalid-response", "the model's response ended with an error");
     if (answer.text.trim() !== "") context.emit({ type: "agent.message", turn, text: answer.text });

@@ -124,6 +124,9 @@ export const errorCatalogue = {
   "model/rejected": environment(
     "The model's provider rejected the request. The provider's message gives the reason: API key, model name, quota or request.",
   ),
+  "model/context-overflow": environment(
+    "The request is longer than the model's context window. Give the judge less evidence, or choose a model with a larger window. Of an agent's own request it fails the turn.",
+  ),
   "model/invalid-response": environment(
     "The model's provider sent an invalid response. Check that the base URL uses the provider's API format.",
   ),

@@ -37,6 +37,11 @@ const modelFields = {
   ),
   api: optional(z.enum(["responses", "chat"]), "Which OpenAI API to use.", "the provider's usual one"),
   temperature: optional(z.number().min(0), "Sampling temperature.", "the provider's"),
+  effort: optional(
+    z.enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"]),
+    "How much the model may reason before it answers. A level that the model does not know becomes the nearest one, and models that do not reason ignore it.",
+    "the provider's",
+  ),
   maxOutputTokens: optional(
     z.int().min(1),
     "Maximum number of tokens in one answer.",

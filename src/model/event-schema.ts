@@ -35,7 +35,7 @@ export const phase = z
   .describe("Part of the trial.");
 
 export const turnEnd = z
-  .enum(["done", "max-steps", "max-tokens", "refused", "cancelled"])
+  .enum(["done", "max-steps", "max-tokens", "context-overflow", "refused", "cancelled"])
   .describe("How the turn ended: only `done` is the agent's own decision to be finished.");
 
 const fileContent = {

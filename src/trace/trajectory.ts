@@ -531,6 +531,8 @@ function oddityOf(
     case "max-tokens":
       if (calls === 0) return "the agent's model reached its output limit";
       return "the model's last answer was cut off at its output limit";
+    case "context-overflow":
+      return "the conversation became longer than the context window of the agent's model";
     case "refused":
       return calls === 0 ? "the agent refused to go on" : "the model or its provider refused to answer";
     case "cancelled":

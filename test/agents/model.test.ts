@@ -196,11 +196,43 @@ describe("limits and settings", () => {
     expect(openai?.body).not.toHaveProperty("max_output_tokens");
   });
 
+  test.each(wires)(
+    "effort is sent over $wire, and Anthropic is asked to cache",
+    async ({ wire, spec: specOf }) => {
+      await using provider = await startFakeProvider(() => ({ text: "hi" }));
+      await run(spec(provider, { ...specOf(provider.url), effort: "low" }));
+      await run(spec(provider, specOf(provider.url)));
+      const [asked, unasked] = provider.requests.map(({ body }) => JSON.stringify(body));
+      expect(asked).toMatch(/"(?:effort|reasoning_effort|thinking\w*)":"?(?:low|\{|\d)/);
+      expect(unasked).not.toMatch(/effort|thinking/);
+      expect(unasked?.includes('"cache_control":{"type":"ephemeral"}')).toBe(wire === "anthropic");
+    },
+  );
+
   test("without a key, prepare says which variable is missing", async () => {
     const { apiKey: _, baseURL: __, ...keyless } = spec({ url: "" });
     const message = expect.stringContaining("ANTHROPIC_API_KEY") as string;
     const agent = createModelAgent(keyless, { env: {}, modelMs: 1000 });
     await expect(agent.prepare()).rejects.toMatchObject({ code: "model/no-key", message });
+  });
+});
+
+describe("a conversation that is too long for the model", () => {
+  test.each([
+    ["OpenAI", 400, "Your input exceeds the context window of this model."],
+    ["OpenAI Chat", 400, "This model's maximum context length is 8192 tokens, however you requested 9000"],
+    ["Anthropic", 400, "prompt is too long: 203456 tokens > 200000 maximum"],
+    [
+      "Google",
+      400,
+      "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+    ],
+    ["llama.cpp", 400, "the request exceeds the available context size, try increasing it"],
+  ])("in the words of %s ends the turn as the agent's failure", async (_who, status, message) => {
+    await using provider = await startFakeProvider(() => ({ status, message }));
+    const { events } = await run(spec(provider));
+    expect(eventsOf(events, "turn.finished")).toMatchObject([{ reason: "context-overflow" }]);
+    expect(provider.requests).toHaveLength(1);
   });
 });
 

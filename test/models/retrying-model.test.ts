@@ -294,6 +294,13 @@ describe("final errors", () => {
     expect(provider.requests).toHaveLength(1);
   });
 
+  test("a request that is too long for the model has a code of its own", async () => {
+    await using provider = await startFakeProvider([
+      { status: 400, message: "prompt is too long: 9 tokens" },
+    ]);
+    expect(await failure(ask(provider.url))).toMatchObject({ code: "model/context-overflow" });
+  });
+
   test("JSON without an answer, from a server that speaks another API, is model/invalid-response", async () => {
     await using provider = await startFakeProvider([{ raw: '{"choices":[]}' }]);
     expect(await failure(ask(provider.url, { spec: { model: "openai/gpt-5" } }))).toMatchObject({

@@ -55,6 +55,12 @@ describe("locateModel", () => {
     ["http://h/v1beta", { model: "google/m" }, { GOOGLE_GEMINI_BASE_URL: "http://h/v1beta" }],
     ["http://h:11434/v1", { model: "ollama/m", baseURL: "http://h:11434" }, {}],
     ["http://h/api", { model: "m", baseURL: "http://h/api/" }, {}],
+    ["http://h:11434/v1", { model: "ollama/m" }, { OLLAMA_HOST: "h" }],
+    ["http://127.0.0.1:11434/v1", { model: "ollama/m" }, { OLLAMA_HOST: "0.0.0.0" }],
+    ["http://127.0.0.1:5000/v1", { model: "ollama/m" }, { OLLAMA_HOST: ":5000" }],
+    ["http://127.0.0.1:5000/v1", { model: "ollama/m" }, { OLLAMA_HOST: "[::]:5000" }],
+    ["http://h/v1", { model: "ollama/m" }, { OLLAMA_HOST: "http://h" }],
+    ["https://h/ollama", { model: "ollama/m" }, { OLLAMA_HOST: "https://h/ollama/" }],
   ])("gives the base URL %s of %j with %j", (expected, spec, env) => {
     expect(locateModel(spec, { ...keys, ...env }).baseURL).toBe(expected);
   });

@@ -43,6 +43,8 @@ interface ModelProvider {
   readonly baseURL?: string;
   /** Environment variable that replaces `baseURL`. */
   readonly urlVariable?: string;
+  /** Makes a URL of its value; absent: it is one. */
+  readonly readVariable?: (value: string) => string;
   /** Environment variables that hold a key, the first that is set. Empty: no key is needed. */
   readonly keyVariables: readonly string[];
   /** Names of models that imply this provider if no provider is given. */
@@ -87,7 +89,13 @@ const providers: readonly ModelProvider[] = [
     aliases: ["gemini"],
     completePath: (path) => (/\/v\d\w*$/.test(path) ? path : `${path}/v1beta`),
   },
-  { ...local, name: "ollama", baseURL: "http://127.0.0.1:11434/v1" },
+  {
+    ...local,
+    name: "ollama",
+    baseURL: "http://127.0.0.1:11434/v1",
+    urlVariable: "OLLAMA_HOST",
+    readVariable: readOllamaHost,
+  },
   { ...local, name: "lmstudio", baseURL: "http://127.0.0.1:1234/v1" },
   { ...local, name: "openai-compatible", aliases: ["custom"], completePath: (path) => path },
 ];
@@ -158,7 +166,8 @@ function findKey(
 
 function findBaseURL(spec: ModelSpec, provider: ModelProvider, env: Environment): string {
   const variable = provider.urlVariable ?? "";
-  const fromEnv = isSet(env[variable]) ? env[variable] : undefined;
+  const { readVariable = (value) => value } = provider;
+  const fromEnv = isSet(env[variable]) ? readVariable(env[variable]) : undefined;
   const given = spec.baseURL ?? fromEnv ?? provider.baseURL;
   if (given === undefined)
     throw new McpvalsError("model/unknown-provider", `${spec.model} needs the baseURL of its server`, {
@@ -174,6 +183,16 @@ function findBaseURL(spec: ModelSpec, provider: ModelProvider, env: Environment)
     });
   url.pathname = provider.completePath(url.pathname.replace(/\/+$/, ""));
   return url.href;
+}
+
+/** As `ollama` reads the variable, whose scheme and port may be left out; a server that listens everywhere is reached here. */
+function readOllamaHost(value: string): string {
+  const [, scheme = "", host = "", port = "", path = ""] =
+    /^(https?:)?(?:\/\/)?([^/:]*|\[[^\]]*\])(?::(\d+))?(\/.*)?$/.exec(value.trim()) ?? [];
+  if (host === "" && port === "") return value;
+  const defaults = { "": "11434", "http:": "80", "https:": "443" }[scheme] ?? "";
+  const reached = ["", "0.0.0.0", "[::]"].includes(host) ? "127.0.0.1" : host;
+  return `${scheme === "" ? "http:" : scheme}//${reached}:${port === "" ? defaults : port}${path}`;
 }
 
 function isSet(value: string | undefined): value is string {

@@ -54,7 +54,7 @@ export interface RetryingModelOptions {
  * Throttling limits all requests to the account (see `AdaptiveLimit`): changes are emitted as `model.limit_changed`, and what waits for
  * it as `model.waiting`. A wait takes no time of the request.
  *
- * The wrapped model throws McpvalsError `model/unreachable`, `model/rejected` or `model/invalid-response`, with the
+ * The wrapped model throws McpvalsError `model/unreachable`, `model/rejected`, `model/context-overflow` or `model/invalid-response`, with the
  * provider's error as its cause, and the reason of the call's own signal when that aborts.
  */
 export async function createRetryingModel(
@@ -143,6 +143,7 @@ async function callWithRetries(
         const outcome = {
           "model/unreachable": `did not answer after ${attempts}: ${reason}${isWaitTooLong ? note : ""}`,
           "model/rejected": `refused the request: ${reason}`,
+          "model/context-overflow": `refused a request that is longer than its context window: ${reason}`,
           "model/invalid-response": `gave an invalid response: ${reason}`,
         }[code];
         const message = redact(`${access.label} at ${new URL(access.baseURL).origin} ${outcome}`);
@@ -217,9 +218,18 @@ export async function loadAiSdk(): Promise<AiSdk> {
   return import("ai");
 }
 
+/**
+ * OpenAI is asked to store nothing: the conversation is then sent whole with each request instead of by reference to what OpenAI kept.
+ * Anthropic is asked to cache the prompt, which others do unasked.
+ */
+const wireOptions: Readonly<Partial<Record<ModelAccess["wire"], CallSettings["providerOptions"]>>> = {
+  "openai-responses": { openai: { store: false } },
+  anthropic: { anthropic: { cacheControl: { type: "ephemeral" } } },
+};
+
 type CallSettings = Pick<
   Parameters<typeof generateText>[0],
-  "maxRetries" | "temperature" | "maxOutputTokens" | "providerOptions"
+  "maxRetries" | "temperature" | "maxOutputTokens" | "reasoning" | "providerOptions"
 >;
 
 /** Anthropic's API demands a limit; the AI SDK knows one only for the models that it knows. */
@@ -227,24 +237,24 @@ const anthropicOutputTokens = 8192;
 
 /**
  * The settings of every request to a model: temperature and output limit only if the user set them. The wrapped model
- * retries, so the SDK does not. OpenAI is asked to store nothing: the conversation is then sent whole with each request
- * instead of by reference to what OpenAI kept.
+ * retries, so the SDK does not.
  */
 export function callSettings(
-  { temperature, maxOutputTokens }: ModelSpec,
+  { temperature, maxOutputTokens, effort }: ModelSpec,
   { wire }: ModelAccess,
 ): CallSettings {
   const limit = maxOutputTokens ?? (wire === "anthropic" ? anthropicOutputTokens : undefined);
+  const providerOptions = wireOptions[wire];
   return {
     maxRetries: 0,
-    ...withoutUndefined({ temperature, maxOutputTokens: limit }),
-    ...(wire === "openai-responses" ? { providerOptions: { openai: { store: false } } } : {}),
+    ...withoutUndefined({ temperature, maxOutputTokens: limit, reasoning: effort }),
+    ...(providerOptions === undefined ? {} : { providerOptions }),
   };
 }
 
 /** Why one attempt to ask a model failed, and what follows from it. */
 interface ModelFailure {
-  readonly code: "model/unreachable" | "model/rejected" | "model/invalid-response";
+  readonly code: "model/unreachable" | "model/rejected" | "model/context-overflow" | "model/invalid-response";
   /** One line: the HTTP status with the provider's message, or what happened to the connection. */
   readonly reason: string;
   readonly status?: number;
@@ -285,6 +295,13 @@ function classifyCall(error: APICallError): ModelFailure {
       body.trim() === "" ? "an empty body" : `a body that is not the expected JSON: ${excerpt(body)}`;
     return invalid(`HTTP ${status}, ${error.responseBody === undefined ? error.message : what}`);
   }
+  if (isOverflow(status, body))
+    return {
+      code: "model/context-overflow",
+      reason: `HTTP ${status}: ${providerMessage(error)}`,
+      status,
+      retryable: false,
+    };
   // Request timeout, conflict, too many requests, and what servers report as their own fault.
   const isTransient = status === 408 || status === 409 || status === 429 || status >= 500;
   // OpenAI answers with 429 for an exhausted account, where waiting does not help.
@@ -296,6 +313,13 @@ function classifyCall(error: APICallError): ModelFailure {
     retryable: mayPass && headers["x-should-retry"] !== "false",
     headers,
   };
+}
+
+/** Whether a refusal is about the length of the request, in the words of providers; only OpenAI has a code for it. */
+function isOverflow(status: number, body: string): boolean {
+  const words =
+    /context[_ ](?:length|window|size|limit)|(?:prompt|input) is too long|input token count.*exceeds/i;
+  return (status === 400 || status === 413) && words.test(body);
 }
 
 function invalid(reason: string): ModelFailure {

@@ -122,7 +122,7 @@ function readBlocks(line: WireObject, names: Map<string, string>): readonly Outp
 /** The last one counts: a program may continue after a response that was cut off. */
 const ends: Readonly<Record<string, TurnEnd>> = {
   max_tokens: "max-tokens",
-  model_context_window_exceeded: "max-tokens",
+  model_context_window_exceeded: "context-overflow",
   refusal: "refused",
   end_turn: "done",
   stop_sequence: "done",

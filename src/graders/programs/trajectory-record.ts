@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { turnEnd } from "../../model/event-schema.ts";
 import { anyJson } from "../../model/fields.ts";
 import { usageSchema } from "../../model/grade.ts";
 import { type Exact, withoutUndefined } from "../../base/json.ts";
@@ -45,10 +46,7 @@ export const trajectoryRecordSchema = z.lazy(() =>
       turns: z.array(
         z.strictObject({
           prompt: z.string(),
-          ended: z
-            .enum(["done", "max-steps", "max-tokens", "refused", "cancelled"])
-            .describe("How the turn ended; `done`: by the agent itself.")
-            .exactOptional(),
+          ended: turnEnd.exactOptional(),
         }),
       ),
       messages: z.array(z.strictObject({ seq, turn, text: z.string() })).describe("What the agent said."),
