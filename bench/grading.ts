@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { graderKinds, gradersOf } from "../src/graders/kinds.ts";
-import { trialResult } from "../src/report/trial-result.ts";
+import { trialResult } from "../src/report/result.ts";
 import type { TraceEvent } from "../src/model/event.ts";
 import { buildTrajectory } from "../src/trace/trajectory.ts";
 import type { Plan } from "../src/model/plan.ts";

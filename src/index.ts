@@ -33,5 +33,5 @@ export type {
 } from "./model/result.ts";
 export type { TraceEvent } from "./model/event.ts";
 export type { ToolCall } from "./trace/trajectory.ts";
-export { exitCode } from "./report/trial-result.ts";
+export { exitCode } from "./report/result.ts";
 export { version } from "./base/version.ts";

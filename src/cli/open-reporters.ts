@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { RunResult } from "../model/result.ts";
-import { exitCode } from "../report/trial-result.ts";
+import { exitCode } from "../report/result.ts";
 import { visibleText } from "../base/visible-text.ts";
 import { McpvalsError, messageOf } from "../base/error.ts";
 import { suggestion } from "../base/did-you-mean.ts";

@@ -3,7 +3,7 @@ import { basename, dirname, extname, isAbsolute, join, relative, resolve, sep } 
 import { emitKeypressEvents } from "node:readline";
 import { homedir } from "node:os";
 import { McpvalsError, renderError } from "../base/error.ts";
-import { didNotPass } from "../report/trial-result.ts";
+import { didNotPass } from "../report/result.ts";
 import type { RunResult } from "../model/result.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import { askPerson, workingFolder, writeError } from "./terminal.ts";

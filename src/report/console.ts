@@ -3,7 +3,7 @@ import { type Task, testedTool } from "../model/task.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "./reporter.ts";
 import { coverageGaps } from "./counters.ts";
-import { countWarnings, exitCode, isServerError } from "./trial-result.ts";
+import { countWarnings, exitCode, isServerError } from "./result.ts";
 import { wasNotRun, taskKey } from "./rates.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../model/result.ts";
 import { findingsOf } from "../model/finding.ts";

@@ -4,7 +4,7 @@ import type { TrialResult } from "../model/result.ts";
 import { agentActs } from "../trace/agent-acts.ts";
 import { clipped } from "../trace/recorder.ts";
 import type { StepAttempt, StepRun, TraceView } from "../trace/trajectory.ts";
-import { trialVerdict } from "./trial-result.ts";
+import { trialVerdict } from "./result.ts";
 
 /**
  * The events of a trial that a report needs to show why its grades are what they are, in order: those that grades

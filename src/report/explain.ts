@@ -5,7 +5,7 @@ import { isJsonObject, type Json } from "../base/json.ts";
 import type { Check, EventOf, TraceEvent } from "../model/event.ts";
 import { firstAndLast, lastMessage } from "./evidence.ts";
 import { exitText } from "./render-trace.ts";
-import { isServerError } from "./trial-result.ts";
+import { isServerError } from "./result.ts";
 import type { TrialResult } from "../model/result.ts";
 import { countOf, quoteBar } from "../base/visible-text.ts";
 import { type AgentAct, agentActs, isOfServer } from "../trace/agent-acts.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { runVerdict } from "./trial-result.ts";
+import { runVerdict } from "./result.ts";
 import type { RunEnvironment, RunResult, TrialResult } from "../model/result.ts";
 import type { Grade, Verdict } from "../model/grade.ts";
 import { type Gate, gatesOf, gateText } from "./gates.ts";

@@ -2,7 +2,7 @@ import { alikeFindings } from "../model/alike-findings.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
-import { decidingGrades, summarize } from "./trial-result.ts";
+import { decidingGrades, summarize } from "./result.ts";
 import { blocksOf, type Decision, type RunResult, type TrialResult } from "../model/result.ts";
 import { visibleText, visibleXml } from "../base/visible-text.ts";
 import { findingsOf } from "../model/finding.ts";

@@ -7,7 +7,7 @@ import {
   type TaskProof,
   wasCutOff,
 } from "./proof.ts";
-import { nullAgentWarning } from "./trial-result.ts";
+import { nullAgentWarning } from "./result.ts";
 import { countOf, visibleText } from "../base/visible-text.ts";
 import { explainTrial } from "./explain.ts";
 import {

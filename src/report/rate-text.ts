@@ -5,7 +5,7 @@ import type { RunResult, TrialResult } from "../model/result.ts";
 import type { Proportion } from "../statistics/rates.ts";
 import { taskRate, taskKey } from "./rates.ts";
 import { byResultText, costText, fullTitle, variantName, type Variety } from "./text.ts";
-import { summarize } from "./trial-result.ts";
+import { summarize } from "./result.ts";
 
 /** A task in a table of rates. */
 export interface RateRow {

@@ -12,7 +12,7 @@ import { explained } from "../store/misfits.ts";
 import { readSettledResult } from "../store/run-files.ts";
 import type { OpenedRun } from "../store/run-folder.ts";
 import type { RunEnd } from "./reporter.ts";
-import { notRun, RunTally, trialResult, ungradedTrial } from "./trial-result.ts";
+import { notRun, RunTally, trialResult, ungradedTrial } from "./result.ts";
 
 /**
  * Computes the result of a run again from its plan and its events, one trial at a time, so that only the events of one need

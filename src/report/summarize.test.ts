@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { TrialResult } from "../model/result.ts";
-import { averageScore, exitCode, runVerdict, summarize, trialVerdict } from "./trial-result.ts";
+import { averageScore, exitCode, runVerdict, summarize, trialVerdict } from "./result.ts";
 import type { Grade, Verdict } from "../model/grade.ts";
 
 const lacking = { code: "task/missing-requirement", kind: "environment", message: "no jq" } as const;

@@ -2,7 +2,7 @@ import type { AgentSummary } from "../model/agent.ts";
 import type { Trial } from "../model/plan.ts";
 import { withoutModel } from "../model/without-model.ts";
 import { coverageTotals } from "./counters.ts";
-import { countWarnings, failuresOf, decidingGrades, unfinishedState, summarize } from "./trial-result.ts";
+import { countWarnings, failuresOf, decidingGrades, unfinishedState, summarize } from "./result.ts";
 import type { Task } from "../model/task.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../model/result.ts";
 import type { Piece } from "../base/columns.ts";

@@ -11,7 +11,7 @@ import type { RunEnvironment, TrialResult } from "../model/result.ts";
 import { compareWithBaseline } from "../report/baseline.ts";
 import { KeptEvidence } from "../report/evidence.ts";
 import { fingerprintsOf } from "../report/fingerprint.ts";
-import { notRun, RunTally, ungradedTrial } from "../report/trial-result.ts";
+import { notRun, RunTally, ungradedTrial } from "../report/result.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { createRedactor, type Redact } from "../trace/redact.ts";
 import { prepare, prepareGraders, type Selection } from "./prepare.ts";

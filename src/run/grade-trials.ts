@@ -8,7 +8,7 @@ import type { GraderSpec, Task } from "../model/task.ts";
 import { judgeName } from "../graders/judge/llm-judge.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import type { TrialResult } from "../model/result.ts";
-import { averageScore, trialResult, trialVerdict, ungradedTrial } from "../report/trial-result.ts";
+import { averageScore, trialResult, trialVerdict, ungradedTrial } from "../report/result.ts";
 import type { TraceEvent } from "../model/event.ts";
 import { createRecorder } from "../trace/recorder.ts";
 import { createRedactor, type Redact, type Secret } from "../trace/redact.ts";

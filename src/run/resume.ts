@@ -6,7 +6,7 @@ import type { TraceEvent } from "../model/event.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import type { RunEnvironment, TrialResult } from "../model/result.ts";
 import { lacksVerdict } from "../report/rates.ts";
-import { trialResult } from "../report/trial-result.ts";
+import { trialResult } from "../report/result.ts";
 import type { OpenedRun, RunFolder } from "../store/run-folder.ts";
 import { readTrials, type StoredEvent, type StoredTrial } from "../store/journal.ts";
 import { joinLines } from "../store/journal-file.ts";

@@ -4,7 +4,7 @@ import type { Task } from "../model/task.ts";
 import type { Emit, TraceEvent } from "../model/event.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import type { TrialResult } from "../model/result.ts";
-import { notRun, trialResult, ungradedTrial } from "../report/trial-result.ts";
+import { notRun, trialResult, ungradedTrial } from "../report/result.ts";
 import { createRecorder } from "../trace/recorder.ts";
 import type { Redact } from "../trace/redact.ts";
 import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";

@@ -14,7 +14,7 @@ import { createPlan, type Plan } from "../model/plan.ts";
 import { fingerprintOfJson, fingerprintsOf } from "../report/fingerprint.ts";
 import type { PlannedBaseline } from "../report/baseline.ts";
 import { KeptEvidence } from "../report/evidence.ts";
-import { RunTally } from "../report/trial-result.ts";
+import { RunTally } from "../report/result.ts";
 import { extensionSummaries, runEnvironment } from "../report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../report/reporter.ts";
 import type { RunEnvironment, RunResult, TrialResult, RunCommand } from "../model/result.ts";

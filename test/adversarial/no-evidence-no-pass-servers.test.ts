@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import type { McpExpectation, McpRequest, Step } from "../../src/model/step.ts";
 import type { Config } from "../../src/formats/config/config-schema.ts";
 import type { TrialResult } from "../../src/model/result.ts";
-import { nullAgentWarning } from "../../src/report/trial-result.ts";
+import { nullAgentWarning } from "../../src/report/result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { runStep } from "../../src/steps/run-step.ts";

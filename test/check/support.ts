@@ -4,7 +4,7 @@ import type { Finding, RunFinding } from "../../src/model/finding.ts";
 import type { CheckKind, CheckSpec } from "../../src/model/check.ts";
 import type { ServerSpec } from "../../src/model/server.ts";
 import type { Task } from "../../src/model/task.ts";
-import { exitCode } from "../../src/report/trial-result.ts";
+import { exitCode } from "../../src/report/result.ts";
 import type { TraceEvent } from "../../src/model/event.ts";
 import { buildTrajectory } from "../../src/trace/trajectory.ts";
 import { probeServer } from "../../src/check/server-prober.ts";

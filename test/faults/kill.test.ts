@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import type { Config } from "../../src/formats/config/config-schema.ts";
-import { exitCode } from "../../src/report/trial-result.ts";
+import { exitCode } from "../../src/report/result.ts";
 import type { RunResult } from "../../src/model/result.ts";
 import { root, runHere } from "../support/cli.ts";
 import { expectSameWhenRead, type FaultyRun, startRun, until } from "../support/faults.ts";

@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import type { Config } from "../../src/formats/config/config-schema.ts";
-import { exitCode } from "../../src/report/trial-result.ts";
+import { exitCode } from "../../src/report/result.ts";
 import { type Ended, runFaulty } from "../support/faults.ts";
 import { type ServerConfig, trialOf } from "../e2e/support.ts";
 

@@ -3,7 +3,7 @@ import { clientTable } from "../../src/check/client-table.ts";
 import { stripVTControlCharacters } from "node:util";
 import { expect, it } from "vitest";
 import { findingsOf } from "../../src/model/finding.ts";
-import { countWarnings } from "../../src/report/trial-result.ts";
+import { countWarnings } from "../../src/report/result.ts";
 import { consoleReporter } from "../../src/report/console.ts";
 import { reporters } from "../../src/report/reporters.ts";
 import { checkedRun } from "./runs.ts";

@@ -1,7 +1,7 @@
 import { collectEvidence } from "../../src/report/evidence.ts";
 import { readTrace } from "../../src/trace/trajectory.ts";
 import { countFindings } from "../../src/model/alike-findings.ts";
-import { averageScore, conclude, summarize, trialVerdict } from "../../src/report/trial-result.ts";
+import { averageScore, conclude, summarize, trialVerdict } from "../../src/report/result.ts";
 import { exact, type Json } from "../../src/base/json.ts";
 import type { CheckKind, CheckSpec } from "../../src/model/check.ts";
 import type { Task } from "../../src/model/task.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import type { Config } from "../../src/formats/config/config-schema.ts";
 import { replayRun } from "../../src/report/replay.ts";
-import { exitCode } from "../../src/report/trial-result.ts";
+import { exitCode } from "../../src/report/result.ts";
 import type { RunResult } from "../../src/model/result.ts";
 import { procLister } from "../../src/process/process-tree.ts";
 import { runMarkerName } from "../../src/process/watchdog.ts";

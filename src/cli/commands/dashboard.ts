@@ -1,7 +1,7 @@
 import { basename, dirname, resolve } from "node:path";
 import type { Command } from "commander";
 import type { NamedReporter, RunStart } from "../../report/reporter.ts";
-import { exitCode } from "../../report/trial-result.ts";
+import { exitCode } from "../../report/result.ts";
 import { openBrowser } from "../../process/spawn.ts";
 import { serveDashboard } from "../../dashboard/server.ts";
 import { environment } from "../../formats/environment.ts";

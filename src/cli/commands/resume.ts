@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import * as z from "zod";
 import { listNames } from "../../base/did-you-mean.ts";
 import { McpvalsError } from "../../base/error.ts";
-import { exitCode } from "../../report/trial-result.ts";
+import { exitCode } from "../../report/result.ts";
 import type { EarlierRun } from "../../run/run.ts";
 import { defaultRunsFolder, openRun, type OpenedRun } from "../../store/run-folder.ts";
 import { readResultHead } from "../../store/run-files.ts";

@@ -7,7 +7,7 @@ import type { Eval, Thresholds, UntilDecided } from "../../model/eval.ts";
 import type { RunCommand, RunResult } from "../../model/result.ts";
 import type { PlannedBaseline } from "../../report/baseline.ts";
 import type { NamedReporter, ReporterFailure } from "../../report/reporter.ts";
-import { didNotPass } from "../../report/trial-result.ts";
+import { didNotPass } from "../../report/result.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { load } from "../../formats/load.ts";
 import { prepare } from "../../run/prepare.ts";

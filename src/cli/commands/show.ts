@@ -5,7 +5,7 @@ import type { Trial } from "../../model/plan.ts";
 import { createMultiplexer, type RunStart } from "../../report/reporter.ts";
 import { renderTrace } from "../../report/render-trace.ts";
 import { readRunEnd, replayRun } from "../../report/replay.ts";
-import { unfinishedState } from "../../report/trial-result.ts";
+import { unfinishedState } from "../../report/result.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { visibleText } from "../../base/visible-text.ts";
 import { readTrace } from "../../trace/trajectory.ts";

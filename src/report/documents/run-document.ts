@@ -3,7 +3,7 @@ import type { Task } from "../../model/task.ts";
 import type { Plan, Trial } from "../../model/plan.ts";
 import { withoutUndefined } from "../../base/json.ts";
 import type { RunResult, TrialResult } from "../../model/result.ts";
-import { decidingGrades, unfinishedState } from "../trial-result.ts";
+import { decidingGrades, unfinishedState } from "../result.ts";
 import { agentUse, costOf, wasLeftOut } from "../rates.ts";
 import { shortened } from "../../base/visible-text.ts";
 import { addUsage } from "../../trace/trajectory.ts";

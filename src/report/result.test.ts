@@ -4,7 +4,7 @@ import { textResult, toolTestTask, TrialEvents, workflowTask } from "../../test/
 import type { Task } from "../model/task.ts";
 import type { EventBody } from "../model/event.ts";
 import type { TrialResult } from "../model/result.ts";
-import { notRun, nullAgentWarning, trialResult, ungradedTrial } from "./trial-result.ts";
+import { notRun, nullAgentWarning, trialResult, ungradedTrial } from "./result.ts";
 import type { Grade } from "../model/grade.ts";
 
 const pass: Grade = { grader: "a", verdict: "pass", score: 1, reason: "good", evidence: [1] };

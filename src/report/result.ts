@@ -26,6 +26,8 @@ import type {
 import type { SerializedError } from "../base/serialized-error.ts";
 import type { Grade, Usage, Verdict } from "../model/grade.ts";
 
+// A trial.
+
 /** Said of a pass of the agent `null`. */
 export const nullAgentWarning =
   "it passes with an agent that does nothing, so its checks show nothing of what an agent does";
@@ -136,6 +138,36 @@ function toolsCalled({ task: { check }, events }: Trajectory): number | undefine
   return new Set(made).size;
 }
 
+/**
+ * The verdict of a trial. Only a completed trial is judged by its grades, those that are not required left out: any failure
+ * fails it, else a grade without a verdict makes it `error`, else it passes when at least one grade did.
+ */
+export function trialVerdict(outcome: TrialOutcome, grades: readonly Grade[]): Verdict {
+  if (outcome === "error" || outcome === "timeout") return outcome;
+  const counted = outcome === "completed" ? grades.filter(({ required }) => required !== false) : [];
+  const verdicts = counted.map(({ verdict }) => verdict);
+  return (["fail", "error", "pass"] as const).find((verdict) => verdicts.includes(verdict)) ?? "skip";
+}
+
+/** The average score of the grades that passed or failed, by their weights, 0 to 1; null when none of them has a score. */
+export function averageScore(grades: readonly Grade[]): number | null {
+  let [sum, weights] = [0, 0];
+  for (const { verdict, score, weight = 1 } of grades) {
+    if (score === null || verdict === "skip" || verdict === "error") continue;
+    sum += score * weight;
+    weights += weight;
+  }
+  return weights === 0 ? null : sum / weights;
+}
+
+/** The grades that gave a trial its verdict. */
+export function decidingGrades({
+  verdict,
+  grades,
+}: Pick<TrialResult, "verdict" | "grades">): readonly Grade[] {
+  return grades.filter((grade) => grade.verdict === verdict && grade.required !== false);
+}
+
 /** The row of a trial without grades: one that never started, or that ended with an unexpected error. */
 export function ungradedTrial(
   trial: Trial,
@@ -165,6 +197,16 @@ export function notRun({
   return usedUp === undefined
     ? { code: "run/bailed", kind, message: "not run, because an earlier trial did not pass" }
     : { code: "run/budget", kind, message: `not run: ${usedUp}` };
+}
+
+/**
+ * What a run that was killed, interrupted or stopped early left of a trial: `cut-off`, it had begun; `not-run`, it had not. Undefined
+ * for any other trial.
+ */
+export function unfinishedState(trial: TrialResult): "cut-off" | "not-run" | undefined {
+  if (!wasNotRun(trial)) return undefined;
+  const { error } = trial;
+  return error?.code === "run/interrupted" && error.message !== neverStarted ? "cut-off" : "not-run";
 }
 
 /** What every row has is in one object literal, which takes half the memory of an object that is put together. */
@@ -201,6 +243,13 @@ export function isServerError({ verdict, lostServers }: TrialResult): boolean {
   return verdict === "error" && lostServers !== undefined;
 }
 
+/** Whether a trial is one that a rerun of what failed is about: not one that passed or was skipped on purpose. */
+export function didNotPass(trial: TrialResult): boolean {
+  return trial.verdict !== "pass" && (trial.verdict !== "skip" || wasNotRun(trial));
+}
+
+// A run.
+
 export function summarize(trials: readonly TrialResult[]): RunSummary {
   const counts: Record<Verdict, number> = { pass: 0, fail: 0, error: 0, timeout: 0, skip: 0 };
   for (const trial of trials) counts[trial.verdict] += 1;
@@ -214,8 +263,11 @@ export function summarize(trials: readonly TrialResult[]): RunSummary {
   });
 }
 
-function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean {
-  return most < Infinity && countWarnings(trials) > most;
+/** The warnings of a run: findings of that severity, and warnings about trials; alike ones count once. */
+export function countWarnings(trials: readonly Pick<TrialResult, "id" | "grades" | "warnings">[]): number {
+  const notes = new Set(trials.flatMap(({ warnings = [] }) => warnings));
+  const findings = findingsOf(trials).filter(({ severity }) => severity === "warning");
+  return alikeFindings(findings).length + notes.size;
 }
 
 /** What decides about a run besides its trials. */
@@ -246,6 +298,10 @@ export function runVerdict(
   if (isOpen || pass + fail === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
     return "incomplete";
   return "pass";
+}
+
+function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean {
+  return most < Infinity && countWarnings(trials) > most;
 }
 
 /**
@@ -280,12 +336,11 @@ function isTriggerTest(trial: TrialResult): boolean {
   return decidingGrades(trial).every(({ grader }) => grader === triggerAccuracy);
 }
 
-/** The grades that gave a trial its verdict. */
-export function decidingGrades({
-  verdict,
-  grades,
-}: Pick<TrialResult, "verdict" | "grades">): readonly Grade[] {
-  return grades.filter((grade) => grade.verdict === verdict && grade.required !== false);
+const exitCodes: Readonly<Record<RunVerdict, number>> = { pass: 0, fail: 1, incomplete: 3, interrupted: 130 };
+
+/** The exit code of the process for a run's verdict. */
+export function exitCode(verdict: RunVerdict): number {
+  return exitCodes[verdict];
 }
 
 /** Collects from the trials of a run what its result says of all of them. */
@@ -369,13 +424,6 @@ interface ResultHead extends Pick<
   readonly comparison: RunResult["comparison"] | undefined;
 }
 
-/** How a run ended, and what its trials measured together. */
-interface Ended
-  extends
-    Pick<VerdictRules, "interrupted" | "comparison">,
-    Pick<RunResult, "coverage" | "latency">,
-    Partial<Pick<RunResult, "environment">> {}
-
 /** What a result says of its verdict. */
 export function conclude(
   trials: readonly TrialResult[],
@@ -396,53 +444,9 @@ export function conclude(
   });
 }
 
-/**
- * What a run that was killed, interrupted or stopped early left of a trial: `cut-off`, it had begun; `not-run`, it had not. Undefined
- * for any other trial.
- */
-export function unfinishedState(trial: TrialResult): "cut-off" | "not-run" | undefined {
-  if (!wasNotRun(trial)) return undefined;
-  const { error } = trial;
-  return error?.code === "run/interrupted" && error.message !== neverStarted ? "cut-off" : "not-run";
-}
-
-/** Whether a trial is one that a rerun of what failed is about: not one that passed or was skipped on purpose. */
-export function didNotPass(trial: TrialResult): boolean {
-  return trial.verdict !== "pass" && (trial.verdict !== "skip" || wasNotRun(trial));
-}
-
-const exitCodes: Readonly<Record<RunVerdict, number>> = { pass: 0, fail: 1, incomplete: 3, interrupted: 130 };
-
-/** The exit code of the process for a run's verdict. */
-export function exitCode(verdict: RunVerdict): number {
-  return exitCodes[verdict];
-}
-
-/** The average score of the grades that passed or failed, by their weights, 0 to 1; null when none of them has a score. */
-export function averageScore(grades: readonly Grade[]): number | null {
-  let [sum, weights] = [0, 0];
-  for (const { verdict, score, weight = 1 } of grades) {
-    if (score === null || verdict === "skip" || verdict === "error") continue;
-    sum += score * weight;
-    weights += weight;
-  }
-  return weights === 0 ? null : sum / weights;
-}
-
-/**
- * The verdict of a trial. Only a completed trial is judged by its grades, those that are not required left out: any failure
- * fails it, else a grade without a verdict makes it `error`, else it passes when at least one grade did.
- */
-export function trialVerdict(outcome: TrialOutcome, grades: readonly Grade[]): Verdict {
-  if (outcome === "error" || outcome === "timeout") return outcome;
-  const counted = outcome === "completed" ? grades.filter(({ required }) => required !== false) : [];
-  const verdicts = counted.map(({ verdict }) => verdict);
-  return (["fail", "error", "pass"] as const).find((verdict) => verdicts.includes(verdict)) ?? "skip";
-}
-
-/** The warnings of a run: findings of that severity, and warnings about trials; alike ones count once. */
-export function countWarnings(trials: readonly Pick<TrialResult, "id" | "grades" | "warnings">[]): number {
-  const notes = new Set(trials.flatMap(({ warnings = [] }) => warnings));
-  const findings = findingsOf(trials).filter(({ severity }) => severity === "warning");
-  return alikeFindings(findings).length + notes.size;
-}
+/** How a run ended, and what its trials measured together. */
+interface Ended
+  extends
+    Pick<VerdictRules, "interrupted" | "comparison">,
+    Pick<RunResult, "coverage" | "latency">,
+    Partial<Pick<RunResult, "environment">> {}
