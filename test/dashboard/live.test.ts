@@ -53,6 +53,23 @@ it("tells of a run as it goes on, and of all that was when someone connects agai
   expect(rest).toMatchObject({ state: "ended", verdict: "pass" });
 });
 
+it("tells what a run with --until decided has found out so far", async () => {
+  const until = ["--until", "decided", "--max-trials", "2", "--threshold", "passRate=0.5"];
+  await using run = await startWaiting(until);
+  const path = `runs/${run.id}/live`;
+  const roundsIn = (updates: readonly RunUpdate[]) => updates.at(-1)?.decisions?.map(({ rounds }) => rounds);
+  const first = await run.dashboard.live<RunUpdate>(path, (updates) => statesOf(updates)[0] === "running");
+  expect(roundsIn(first)).toEqual([0]);
+  run.release("a");
+  await run.dashboard.live<RunUpdate>(path, (updates) => statesOf(updates)[1] === "running");
+  // The second round waits.
+  rmSync(join(run.path, "a.go"));
+  for (const name of ["b", "c"]) run.release(name);
+  const later = await run.dashboard.live<RunUpdate>(path, (updates) => statesOf(updates)[3] === "running");
+  expect(roundsIn(later)).toEqual([1]);
+  expect(later.at(-1)?.decisions?.[0]).toMatchObject({ verdict: "undecided", maxRounds: 2 });
+});
+
 it("tells of a trial as it goes on", async () => {
   await using run = await startWaiting();
   const { dashboard, id } = run;

@@ -7,6 +7,7 @@ import { callFaults } from "../../graders/measurements/measure.ts";
 import { OutOfTime, type RuleTable } from "../../check/check-view.ts";
 import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
 import { originOf } from "../baseline.ts";
+import { Decisions } from "../decisions.ts";
 import { fingerprintsOf } from "../fingerprint.ts";
 import { RunReplay } from "../replay.ts";
 import { verdictReason } from "../text.ts";
@@ -159,12 +160,15 @@ export interface RecordOptions {
 class Planned {
   readonly plan: Plan;
   readonly replay: RunReplay;
+  /** Of the trials that have ended in a run that goes on. */
+  readonly decisions: Decisions;
   readonly positions: ReadonlyMap<string, number>;
   #fingerprints: RunDocument["fingerprints"];
 
   constructor(head: RunHead, plan: Plan) {
     this.plan = plan;
     this.replay = new RunReplay({ ...head, plan });
+    this.decisions = new Decisions(plan);
     this.positions = new Map(plan.trials.map(({ id }, index) => [id, index]));
   }
 
@@ -337,6 +341,7 @@ export class RunRecord implements AsyncDisposable {
     if (!isFinished(events)) return undefined;
     const result = this.#plan.replay.add(trial, events);
     this.#totals.add(result);
+    this.#plan.decisions.add(result);
     this.#counts[result.verdict] += 1;
     return trialRow(result);
   }
@@ -349,12 +354,13 @@ export class RunRecord implements AsyncDisposable {
 
   #live(): Omit<RunDocument, "trials"> {
     const { environment } = this.#head;
-    const { plan, replay, fingerprints } = this.#plan;
+    const { plan, replay, decisions, fingerprints } = this.#plan;
     const summary: RunSummary = { total: plan.trials.length, ...this.#counts };
     return this.#withRules({
       ...this.#row(this.#state),
       summary,
       ...(fingerprints === undefined ? {} : { fingerprints }),
+      ...(decisions.hasQuestions ? { decisions: decisions.result() } : {}),
       environment,
       ...this.#totals.result(),
       ...replay.totals(),
