@@ -112,6 +112,9 @@ export const errorCatalogue = {
   "server/call-timeout": timeout(
     "A tool call was not answered in time. If the tool is only slow, raise timeout.",
   ),
+  "agent/unknown-use": environment(
+    "The agent program did not report what a limit of the trial needs: its tokens, or a cost or a model with a price. Count its tokens with `modelProxy`, add its model to the file of prices, or leave out the limit.",
+  ),
   "model/no-key": environment(
     "No API key for the model's provider. Set the provider's API key, or choose another agent with --agent.",
   ),

@@ -127,6 +127,12 @@ export interface Limits {
   readonly callMs: number;
   /** Longest one request to a model may take. */
   readonly modelMs: number;
+  /** Most that the agent of one trial may cost, in the currency of the prices. */
+  readonly maxCost?: number;
+  /** Most tokens that it may use, read and written. */
+  readonly maxTokens?: number;
+  /** Most calls of servers' tools that it may make. */
+  readonly maxToolCalls?: number;
 }
 
 export interface JudgeSpec extends ModelSpec {

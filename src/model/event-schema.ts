@@ -35,7 +35,7 @@ export const phase = z
   .describe("Part of the trial.");
 
 export const turnEnd = z
-  .enum(["done", "max-steps", "max-tokens", "context-overflow", "refused", "cancelled"])
+  .enum(["done", "max-steps", "max-tokens", "context-overflow", "limit", "refused", "cancelled"])
   .describe("How the turn ended: only `done` is the agent's own decision to be finished.");
 
 const fileContent = {
@@ -263,7 +263,11 @@ export const eventKinds = {
   ),
   "turn.started": event("A user turn begins.", { turn, user: text.describe("What the user says.") }),
   "agent.message": event("The agent says something.", { turn, text: text.describe("What it says.") }),
-  "turn.finished": event("A user turn has ended.", { turn, reason: turnEnd }),
+  "turn.finished": event("A user turn has ended.", {
+    turn,
+    reason: turnEnd,
+    detail: text.describe("Of `limit`: what the agent used too much of.").exactOptional(),
+  }),
   "agent.tool": event(
     "A use of a tool, as the agent program reports it; the last one of a `callId` is final. Calls of servers' tools are in `mcp.message`, too, which counts.",
     {

@@ -467,12 +467,14 @@ export async function checkModels(
 async function unpricedModels({
   budget,
   prices,
-}: Pick<Eval, "budget" | "prices">): Promise<((model: ModelSpec) => void) | undefined> {
-  if (budget?.cost === undefined) return undefined;
+  limits,
+}: Pick<Eval, "budget" | "prices" | "limits">): Promise<((model: ModelSpec) => void) | undefined> {
+  if (budget?.cost === undefined && limits.maxCost === undefined) return undefined;
+  const what = budget?.cost === undefined ? "limit" : "budget";
   const { priceOf } = await import("../model/prices.ts");
   return ({ model }) => {
     if (prices !== undefined && priceOf(model, prices) !== undefined) return;
-    throw new McpvalsError("config/unknown-price", `there is a budget of money, and no price for ${model}`, {
+    throw new McpvalsError("config/unknown-price", `there is a ${what} of money, and no price for ${model}`, {
       hint: "Add it to the file of prices: --prices FILE, or `prices` of a config or an Eval.",
     });
   };

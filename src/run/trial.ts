@@ -1,6 +1,6 @@
 import { workspaceFilesOf } from "../graders/kinds.ts";
 import type { AgentContext, AgentDriver } from "../agents/driver.ts";
-import { McpvalsError, serializeError } from "../base/error.ts";
+import { McpvalsError, messageOf, serializeError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { CheckSpec } from "../model/check.ts";
 import { usesJudge } from "../model/step.ts";
@@ -11,6 +11,7 @@ import { isServerFault } from "../servers/connections/host.ts";
 import type { TrialServer } from "../servers/server-pool.ts";
 import { runCleanup, runPhase, runSequence, setupFailed, type StepContext } from "../steps/step-runner.ts";
 import { runStep } from "../steps/run-step.ts";
+import type { AgentLimits } from "./agent-limits.ts";
 import { createWorkspace, type TrialRun, type TrialServices, TrialState } from "./trial-state.ts";
 
 /**
@@ -57,6 +58,12 @@ function trialTimeout(limitMs: number): McpvalsError {
   });
 }
 
+/** What an agent used too much of, which is its failure; undefined where nothing, or where nobody knows. */
+function excessOf(limits: AgentLimits | undefined): string | undefined {
+  const reason: unknown = limits?.reached.reason;
+  return reason === undefined || reason instanceof McpvalsError ? undefined : messageOf(reason);
+}
+
 /** The phases of one trial, with its servers. Each phase throws the error that ended it early, and the signal's reason. */
 class TrialPhases {
   readonly #run: TrialRun;
@@ -69,6 +76,8 @@ class TrialPhases {
   readonly #deferred: (() => Promise<void>)[] = [];
   /** Whether an agent program connected to any server. */
   #isConnected = false;
+  /** Looks at what the agent uses; present while it acts. */
+  #watchUse: (() => void) | undefined;
   /** The agent's last message, with its secrets, which are removed only from recorded events. */
   #lastMessage = "";
 
@@ -187,7 +196,9 @@ class TrialPhases {
       const start = {
         emit: (event: Parameters<Emit>[0]) => {
           this.#isConnected ||= event.type === "gateway.connected";
-          return emit(event);
+          const seq = emit(event);
+          this.#watchUse?.();
+          return seq;
         },
         signal,
         ...withoutUndefined({ expander, clientSide }),
@@ -237,14 +248,26 @@ class TrialPhases {
     state.prompt = turns.map(({ user }) => user).join("\n\n");
     // A port that the prompt names is for the agent to use.
     await state.releasePorts([state.prompt]);
+    const limits = await this.#agentLimits();
+    this.#watchUse = () => limits?.look();
+    using within = abortWithAny([signal, ...(limits === undefined ? [] : [limits.reached])]);
+    let open: number | undefined;
     const context: Omit<AgentContext, "sessions" | "endpoints"> = {
       task: task.name,
       turns,
       emit: (event) => {
         if (event.type === "agent.message") this.#lastMessage = event.text;
-        return emit(event);
+        if (event.type === "turn.started") open = event.turn;
+        if (event.type === "turn.finished") {
+          open = undefined;
+          const excess = excessOf(limits);
+          return emit(excess === undefined ? event : { ...event, reason: "limit", detail: excess });
+        }
+        const seq = emit(event);
+        limits?.look();
+        return seq;
       },
-      signal,
+      signal: within.signal,
       callTimeoutMs: this.#services.limits.callMs,
       hold: state.clocks.hold.bind(state.clocks),
       workspace,
@@ -260,7 +283,12 @@ class TrialPhases {
           ? []
           : await Promise.all(servers.map((server) => server.agentSession({ signal })));
         await agent.run({ ...context, endpoints, sessions });
+        if (isProgram && excessOf(limits) === undefined) limits?.requireUse();
+      } catch (error) {
+        if (signal.aborted || excessOf(limits) === undefined) throw error;
+        if (open !== undefined) context.emit({ type: "turn.finished", turn: open, reason: "cancelled" });
       } finally {
+        this.#watchUse = undefined;
         await Promise.all(servers.map((server) => server.closeAgentSide()));
       }
       if (!isProgram || servers.length === 0 || this.#isConnected) return;
@@ -269,6 +297,15 @@ class TrialPhases {
     });
     signal.throwIfAborted();
     state.agent = { output: this.#lastMessage, exitCode: 0 };
+  }
+
+  /** Few runs limit what an agent uses. */
+  async #agentLimits(): Promise<AgentLimits | undefined> {
+    const { limits } = this.#services;
+    if ([limits.maxCost, limits.maxTokens, limits.maxToolCalls].every((limit) => limit === undefined))
+      return undefined;
+    const { AgentLimits: Watch } = await import("./agent-limits.ts");
+    return new Watch(limits, this.#run.events);
   }
 
   async #verify(contextOf: () => StepContext): Promise<void> {

@@ -501,8 +501,13 @@ class TurnReader {
         this.#spoke = false;
         break;
       case "turn.finished": {
-        const { turn, seq, at, reason } = event;
-        const oddity = oddityOf(reason, { calls: this.#calls, finish: this.#finish, spoke: this.#spoke });
+        const { turn, seq, at, reason, detail } = event;
+        const oddity = oddityOf(reason, {
+          detail,
+          calls: this.#calls,
+          finish: this.#finish,
+          spoke: this.#spoke,
+        });
         const ended = this.#of(turn);
         if (ended !== undefined)
           ended.end = withoutUndefined({ seq, at, reason, oddity: oddity && `turn ${turn + 1}: ${oddity}` });
@@ -522,7 +527,17 @@ class TurnReader {
 /** Without model calls the agent is a program, which reports the reason itself. */
 function oddityOf(
   reason: TurnEnd,
-  { calls, finish, spoke }: { readonly calls: number; readonly finish: string; readonly spoke: boolean },
+  {
+    detail = "",
+    calls,
+    finish,
+    spoke,
+  }: {
+    readonly detail: string | undefined;
+    readonly calls: number;
+    readonly finish: string;
+    readonly spoke: boolean;
+  },
 ): string | undefined {
   switch (reason) {
     case "max-steps":
@@ -533,6 +548,8 @@ function oddityOf(
       return "the model's last answer was cut off at its output limit";
     case "context-overflow":
       return "the conversation became longer than the context window of the agent's model";
+    case "limit":
+      return `the agent was stopped: ${detail}`;
     case "refused":
       return calls === 0 ? "the agent refused to go on" : "the model or its provider refused to answer";
     case "cancelled":

@@ -110,7 +110,22 @@ const suiteSchema = closedObject({
 const limits = closedObject({
   trial: duration.prefault("5m").describe("A whole trial, from starting its servers to its last check."),
   modelCall: duration.prefault("2m").describe("One request to a model."),
-}).meta({ id: "Limits", title: "Limits", description: "Time limits." });
+  maxCost: optional(
+    z.number().positive(),
+    "What the agent of one trial may cost, in the currency of the prices. One that costs more is stopped, and its trial fails.",
+    "no limit",
+  ),
+  maxTokens: optional(
+    z.int().min(1),
+    "Tokens that the agent of one trial may use, read and written. One that uses more is stopped, and its trial fails.",
+    "no limit",
+  ),
+  maxToolCalls: optional(
+    z.int().min(1),
+    "Calls of servers' tools that the agent of one trial may make. One that makes more is stopped, and its trial fails.",
+    "no limit",
+  ),
+}).meta({ id: "Limits", title: "Limits", description: "What a trial may take and use." });
 
 const findingCodes = z
   .array(z.string().regex(/^[a-z]+\/[a-z0-9-]+$/, { error: "must be the code of a finding, GROUP/NAME" }))
@@ -249,7 +264,7 @@ export const configSchema = closedObject({
   check: optional(check, "How `mcpvals check` checks the servers; its options win over it."),
   ...spendingFields,
   timeout: duration.prefault("30s").describe("Limit of each tool call, and of each server's start."),
-  limits: limits.prefault({}).describe("Time limits of trials and model calls."),
+  limits: limits.prefault({}).describe("What trials and model calls may take and use."),
   trials: z.int().min(1).max(10_000).default(1).describe("Attempts of each task, by each agent."),
   concurrency: optional(
     z.int().min(1).max(1024),

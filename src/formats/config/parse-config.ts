@@ -13,7 +13,7 @@ import {
 import { graderReader, type GraderTypes, type ReadGraders } from "../../graders/declared.ts";
 import { exact, formatKeyPath, type Json, type KeyPath, withoutUndefined } from "../../base/json.ts";
 import type { CheckSettings } from "../../model/check.ts";
-import type { Eval, JudgeSpec } from "../../model/eval.ts";
+import type { Eval, JudgeSpec, Limits } from "../../model/eval.ts";
 import type { GraderSpec, Task } from "../../model/task.ts";
 import {
   type Locate,
@@ -169,7 +169,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
         thresholds: data.thresholds,
         budget: data.budget,
       }),
-      limits: { trialMs: data.limits.trial, callMs: data.timeout, modelMs: data.limits.modelCall },
+      limits: limitsOf(data),
       reporters: data.reporters,
       ...(data.check === undefined ? {} : { check: checkSettings(data.check, resolvePath) }),
       ...(variants === undefined
@@ -201,6 +201,10 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
 }
 
 /** The settings of one model do not fit another, so a model from outside takes only the threshold. */
+function limitsOf({ timeout, limits: { trial, modelCall, ...use } }: ParsedConfig): Limits {
+  return { trialMs: trial, callMs: timeout, modelMs: modelCall, ...withoutUndefined(use) };
+}
+
 function buildJudge(config: ParsedConfig, override: string | undefined): JudgeSpec {
   const { judgeModel, openaiKey } = config;
   const judge = override === undefined ? config.judge : undefined;

@@ -235,6 +235,7 @@ const turnEnds: Readonly<Record<Exclude<TurnEnd, "done">, string>> = {
   "max-steps": "the assistant wanted to go on but had no steps left",
   "max-tokens": "the assistant's answer was cut off at its output limit",
   "context-overflow": "the conversation became too long for the assistant's model",
+  limit: "the assistant was stopped, since it used more than it may",
   refused: "the assistant refused to go on",
   cancelled: "the turn was cancelled",
 };

@@ -1,0 +1,97 @@
+import { McpvalsError } from "../base/error.ts";
+import { asObject } from "../base/json.ts";
+import { countOf } from "../base/visible-text.ts";
+import type { Limits } from "../model/eval.ts";
+import type { TraceEvent } from "../model/event.ts";
+import type { Usage } from "../model/grade.ts";
+import { moneyText } from "../report/text.ts";
+
+/** What an agent may use in one trial. */
+type UsageLimits = Pick<Limits, "maxCost" | "maxTokens" | "maxToolCalls">;
+
+/** Watches what the agent of a trial uses, and aborts when that is more than it may. */
+export class AgentLimits {
+  readonly #limits: UsageLimits;
+  readonly #events: readonly TraceEvent[];
+  readonly #reached = new AbortController();
+  /** Events that have been looked at. */
+  #seen: number;
+  #calls = 0;
+  /** By whom they are known: an agent program and a proxy count the same ones. */
+  readonly #used = { model: none(), agent: none(), proxy: none() };
+
+  /** The events of the trial; those that are there already do not count. */
+  constructor(limits: UsageLimits, events: readonly TraceEvent[]) {
+    this.#limits = limits;
+    this.#events = events;
+    this.#seen = events.length;
+  }
+
+  /** Aborts with an Error that says what was reached, or with McpvalsError `agent/unknown-use` when nobody knows. */
+  get reached(): AbortSignal {
+    return this.#reached.signal;
+  }
+
+  /** To be called after events were recorded. */
+  look(): void {
+    for (; this.#seen < this.#events.length; this.#seen += 1) {
+      const event = this.#events[this.#seen];
+      if (event !== undefined) this.#read(event);
+    }
+    const excess = this.reached.aborted ? undefined : this.#excess();
+    if (excess !== undefined) this.#reached.abort(new Error(excess));
+  }
+
+  /** To be called at the end of an agent program. Throws when it has not reported what is limited. */
+  requireUse(): void {
+    this.look();
+    this.reached.throwIfAborted();
+    const { agent, proxy } = this.#used;
+    if (agent.tokens + proxy.tokens > 0) return;
+    if (this.#limits.maxTokens !== undefined) throw unknown("how many tokens the agent used", "maxTokens");
+    if (this.#limits.maxCost !== undefined) throw unknown("what the agent cost", "maxCost");
+  }
+
+  #read(event: TraceEvent): void {
+    if (event.type === "model.called" && event.purpose === "agent") this.#add("model", event.usage);
+    else if (event.type === "agent.usage") this.#add(event.source, event.usage);
+    else if (event.type === "mcp.message" && event.direction === "client-to-server")
+      this.#calls += asObject(event.message)["method"] === "tools/call" ? 1 : 0;
+  }
+
+  #add(source: "model" | "agent" | "proxy", { inputTokens, outputTokens, cost }: Usage): void {
+    const used = this.#used[source];
+    used.tokens += inputTokens + outputTokens;
+    used.cost += cost?.amount ?? 0;
+    used.currency ??= cost?.currency;
+    if (cost === undefined && this.#limits.maxCost !== undefined)
+      this.#reached.abort(unknown("what the agent cost", "maxCost"));
+  }
+
+  #excess(): string | undefined {
+    const { maxCost = Infinity, maxTokens = Infinity, maxToolCalls = Infinity } = this.#limits;
+    const { model, agent, proxy } = this.#used;
+    const tokens = model.tokens + Math.max(agent.tokens, proxy.tokens);
+    const cost = model.cost + Math.max(agent.cost, proxy.cost);
+    const currency = model.currency ?? agent.currency ?? proxy.currency ?? "USD";
+    if (this.#calls > maxToolCalls) return `it made more than ${countOf(maxToolCalls, "call")} of tools`;
+    if (tokens > maxTokens) return `it used ${countOf(tokens, "token")}, more than ${maxTokens}`;
+    return cost > maxCost
+      ? `it cost ${moneyText(cost, currency)}, more than ${moneyText(maxCost, currency)}`
+      : undefined;
+  }
+}
+
+function unknown(what: string, limit: keyof UsageLimits): McpvalsError {
+  return new McpvalsError("agent/unknown-use", `it is unknown ${what}, so limits.${limit} cannot be kept`);
+}
+
+interface Used {
+  tokens: number;
+  cost: number;
+  currency: string | undefined;
+}
+
+function none(): Used {
+  return { tokens: 0, cost: 0, currency: undefined };
+}

@@ -1,0 +1,87 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import type { RunResult } from "../../src/model/result.ts";
+import { fixtureServer } from "../e2e/support.ts";
+import { folderOf, runHere } from "../support/cli.ts";
+import { startFakeProvider } from "../support/fake-provider.ts";
+import { commandAgent } from "../support/programs.ts";
+
+const model = "anthropic/claude-sonnet-4-5";
+const prices = { "prices.json": { models: { [model]: { input: 3, output: 10 } } } };
+
+const files = (limits: object, config: object = {}): Readonly<Record<string, unknown>> => ({
+  ...prices,
+  "mcp-eval.config.json": {
+    server: fixtureServer(),
+    agent: { model },
+    limits,
+    workflows: [{ name: "w", steps: ["first", "second"].map((user) => ({ user, expectedState: "ready" })) }],
+    ...config,
+  },
+});
+
+function resultIn(cwd: string): RunResult {
+  const runs = join(cwd, ".mcpvals/runs");
+  const [run = ""] = readdirSync(runs).toSorted().slice(-1);
+  return JSON.parse(readFileSync(join(runs, run, "result.json"), "utf8")) as RunResult;
+}
+
+it.each<[string, object, string, number]>([
+  ["maxToolCalls", { maxToolCalls: 2 }, "it made more than 2 calls of tools", 3],
+  ["maxTokens", { maxTokens: 2500 }, "it used 3,300 tokens, more than 2500", 3],
+  ["maxCost", { maxCost: 0.009 }, "it cost $0.012, more than $0.0090", 3],
+])(
+  "an agent that goes beyond %s is stopped, and its trial fails and says why",
+  async (_, limits, why, asked) => {
+    // It never ends by itself, and says what is expected before it does.
+    await using fake = await startFakeProvider(() => ({
+      text: "It is ready.",
+      tool: "echo",
+      args: { message: "again" },
+      usage: { input: 1000, output: 100 },
+    }));
+    using folder = folderOf(files(limits, { prices: "prices.json" }));
+    const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
+    expect([ran.code, ran.stdout.replaceAll(/\s+/g, " ")]).toEqual([
+      1,
+      expect.stringContaining(`the agent was stopped: ${why}`),
+    ]);
+    const [trial] = resultIn(folder.path).trials;
+    expect(trial).toMatchObject({ verdict: "fail" });
+    expect(trial).not.toHaveProperty("error");
+    expect(fake.requests).toHaveLength(asked);
+  },
+);
+
+it("an agent that stays within its limits passes", async () => {
+  await using fake = await startFakeProvider(() => ({
+    text: "It is ready.",
+    usage: { input: 1000, output: 100 },
+  }));
+  using folder = folderOf(files({ maxToolCalls: 1, maxTokens: 2200, maxCost: 1 }, { prices: "prices.json" }));
+  const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
+  expect([ran.code, resultIn(folder.path).verdict]).toEqual([0, "pass"]);
+});
+
+it("what is unknown keeps no limit: a model without a price is refused, a silent program is an error", async () => {
+  using priceless = folderOf(files({ maxCost: 1 }));
+  const refused = await runHere(["run"], { cwd: priceless.path, env: { ANTHROPIC_API_KEY: "k" } });
+  expect([refused.code, refused.stderr]).toEqual([
+    2,
+    expect.stringContaining(`there is a limit of money, and no price for ${model} (config/unknown-price)`),
+  ]);
+  const script = JSON.stringify([
+    ["connect", "{mcpConfig}"],
+    ["print", "ready"],
+  ]);
+  const agent = { type: "command", command: process.execPath, args: [commandAgent, script, "{prompt}"] };
+  for (const limits of [{ maxCost: 1 }, { maxTokens: 10 }]) {
+    using folder = folderOf(files(limits, { agent }));
+    const ran = await runHere(["run"], { cwd: folder.path });
+    expect(ran.code).toBe(3);
+    expect(resultIn(folder.path).trials).toMatchObject([
+      { verdict: "error", error: { code: "agent/unknown-use" } },
+    ]);
+  }
+});
