@@ -26,11 +26,12 @@ import {
   startAgentProgram,
 } from "./agent-program.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
+import { environmentAtHome, type HomeOptions } from "./home.ts";
 import { withModelProxy } from "./model-proxy.ts";
 import { MessageBudget, parseObject, ProgramLines, repeatedKeyProblem } from "./program-lines.ts";
 import { presetNamed } from "./programs/presets.ts";
 
-export interface AcpAgentOptions {
+export interface AcpAgentOptions extends HomeOptions {
   /** Version of mcpvals, for the agent. */
   readonly version: string;
   /** Longest that the program may take for its first answer, and to begin a session, in milliseconds. */
@@ -42,7 +43,7 @@ export interface AcpAgentOptions {
  * turns in one session, and is stopped with everything that it started.
  *
  * `prepare` throws McpvalsError `agent/program-not-found`. `run` throws `agent/spawn-failed`, `agent/exited`,
- * `agent/protocol`, `agent/startup-timeout`, `agent/auth`, `agent/failed`, `agent/skills`, `agent/model-not-offered`, and
+ * `agent/protocol`, `agent/startup-timeout`, `agent/auth`, `agent/failed`, `agent/home`, `agent/skills`, `agent/model-not-offered`, and
  * the signal's reason.
  */
 export function createAcpAgent(spec: AcpAgentSpec, options: AcpAgentOptions): AgentDriver {
@@ -51,7 +52,10 @@ export function createAcpAgent(spec: AcpAgentSpec, options: AcpAgentOptions): Ag
     prepare: () => findAgentProgram(spec, presetNamed(spec.preset)?.acp.package),
     run: async (context) => {
       context.signal.throwIfAborted();
-      await withModelProxy(spec, context, (env) => playSession({ ...spec, env }, context, options));
+      const home = await environmentAtHome(spec, context, options);
+      await withModelProxy({ ...spec, env: home }, context, (env) =>
+        playSession({ ...spec, env }, context, options),
+      );
     },
   };
 }
@@ -79,7 +83,7 @@ async function playSession(
   if (program.endedBadly) throw program.exitedError("after its last turn");
 }
 
-interface SessionOptions extends Required<AcpAgentOptions> {
+interface SessionOptions extends Required<Omit<AcpAgentOptions, keyof HomeOptions>> {
   readonly spec: AcpAgentSpec;
   readonly context: AgentContext;
   readonly program: AgentProgram;

@@ -19,6 +19,7 @@ import {
   type TemplateValues,
 } from "./agent-program.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
+import { environmentAtHome, type HomeOptions } from "./home.ts";
 import { withModelProxy } from "./model-proxy.ts";
 import { JsonLines, ProgramLines } from "./program-lines.ts";
 import { presetNamed, type McpClient } from "./programs/presets.ts";
@@ -32,11 +33,11 @@ const drainMs = 1000;
  *
  * A program that exits with another code than 0, or reports that it could not act, is an error, not bad behaviour.
  * `prepare` throws McpvalsError `agent/program-not-found`. `run` throws `agent/spawn-failed`, `agent/exited`,
- * `agent/failed`, `agent/auth`, `agent/skills`, `agent/protocol` (its output does not have the configured format),
+ * `agent/failed`, `agent/auth`, `agent/home`, `agent/skills`, `agent/protocol` (its output does not have the configured format),
  * `agent/client-config`, `config/unknown-reference` (a template names an unknown server), `config/public-secret` (a template
  * in the command line names an address), and the signal's reason.
  */
-export function createCommandAgent(spec: CommandAgentSpec): AgentDriver {
+export function createCommandAgent(spec: CommandAgentSpec, options: HomeOptions = {}): AgentDriver {
   return {
     reach: "endpoints",
     prepare: async () => {
@@ -45,7 +46,10 @@ export function createCommandAgent(spec: CommandAgentSpec): AgentDriver {
     },
     run: async (context) => {
       context.signal.throwIfAborted();
-      await withModelProxy(spec, context, (env) => playWithFiles({ ...spec, env }, context));
+      const home = await environmentAtHome(spec, context, options);
+      await withModelProxy({ ...spec, env: home }, context, (env) =>
+        playWithFiles({ ...spec, env }, context),
+      );
     },
   };
 }

@@ -20,7 +20,7 @@ export async function loadAgent(spec: AgentSpec, options: AgentOptions): Promise
     }
     case "command": {
       const { createCommandAgent } = await import("./command.ts");
-      return () => createCommandAgent(spec);
+      return () => createCommandAgent(spec, options);
     }
   }
 }

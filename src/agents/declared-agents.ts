@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import * as z from "zod";
 import { didYouMean, suggestion } from "../base/did-you-mean.ts";
 import { asList, asObject, exact, type Exact, formatKeyPath, type KeyPath } from "../base/json.ts";
@@ -6,12 +7,20 @@ import {
   type BuiltinAgentSpec,
   builtinAgents,
   type CommandAgentSpec,
+  homes,
   modelAgent,
   modelAgentSchema,
   type ProgramAgentSpec,
   scriptedAgentSchema,
 } from "../model/agent.ts";
-import { type AgentPreset, agentPresets, commandOutputs, mcpClients, presets } from "./programs/presets.ts";
+import {
+  type AgentPreset,
+  agentPresets,
+  commandOutputs,
+  homeVariables,
+  mcpClients,
+  presets,
+} from "./programs/presets.ts";
 import {
   closedObject,
   filledText,
@@ -52,6 +61,11 @@ const programFields = {
     "Folder that the program works in, relative to the config file.",
     "a fresh one for each trial",
   ),
+  home: optional(
+    z.enum(homes),
+    "Its home folder: `trial`, an empty one for each trial, with nothing of the user but the login, or `user`, that of the user, with all settings.",
+    "`trial`",
+  ),
   model: optional(filledText, "Model id in the program's own notation.", "chosen by the program"),
   connect: optional(
     z.enum(["http", "bridge"]),
@@ -71,7 +85,20 @@ function refuse(context: z.core.$RefinementCtx, message: string, key?: string): 
   context.addIssue({ code: "custom", message, ...(key === undefined ? {} : { path: [key] }) });
 }
 
-function checkProgram({ preset, command, modelProxy: proxy }: Program, context: z.core.$RefinementCtx): void {
+function checkProgram(
+  { preset, command, modelProxy: proxy, home, env, inheritEnv }: Program,
+  context: z.core.$RefinementCtx,
+): void {
+  for (const name of ["HOME", "USERPROFILE"]) {
+    const key = Object.hasOwn(env, name) ? "env" : "inheritEnv";
+    if (home === "user" || (key === "inheritEnv" && (inheritEnv === true || !inheritEnv.includes(name))))
+      continue;
+    refuse(
+      context,
+      `must not have ${name}: each trial has a home folder of its own, unless home is user`,
+      key,
+    );
+  }
   if (preset === undefined && command === undefined) refuse(context, "must have preset or command");
   if (proxy === true && (preset === undefined || presets[preset].modelApi === undefined)) {
     const message = "must be {target, variable}: no preset says where the program's model is reached";
@@ -220,8 +247,10 @@ export type CompleteProgram = (
     readonly command: string;
     /** Whether names in braces are replaced later in its environment; inherited values must stay as they are. */
     readonly isTemplate: boolean;
+    /** Variables that it inherits only if they are named, since each trial has a home of its own; absent: none. */
+    readonly homeVariables?: readonly string[];
   },
-) => Pick<ProgramAgentSpec, "env" | "cwd"> & { readonly command?: string };
+) => Pick<ProgramAgentSpec, "env" | "cwd" | "userHome"> & { readonly command?: string };
 
 /** Builds one agent of a config. */
 export function buildAgent(name: string, agent: ParsedAgent, complete: CompleteProgram): AgentSpec {
@@ -232,7 +261,11 @@ export function buildAgent(name: string, agent: ParsedAgent, complete: CompleteP
     const usual = preset === undefined ? {} : acpOfPreset(preset, model);
     return exact({ type: agent.type, ...programParts(name, agent, usual, complete), permissions });
   }
-  if (agent.type !== "command") return exact({ ...agent, type: "model", name });
+  if (agent.type !== "command") {
+    const { system } = agent;
+    const systemHash = system === undefined ? undefined : hash("sha256", system).slice(0, 16);
+    return exact({ ...agent, type: "model", name, systemHash });
+  }
   const usual: Partial<CommandAgentSpec> =
     agent.preset === undefined ? {} : commandOfPreset(agent.preset, agent.model);
   // The preset's arguments for later turns and its stdin do not fit other arguments than its own.
@@ -253,8 +286,12 @@ function programParts(
   usual: Partial<Pick<ProgramAgentSpec, "command" | "args" | "env">>,
   complete: CompleteProgram,
 ) {
-  const { preset, model, connect, cwd, inheritEnv, modelProxy: proxy } = agent;
+  const { preset, model, connect, cwd, home, inheritEnv, modelProxy: proxy } = agent;
   const known = preset === undefined ? undefined : presets[preset];
+  const usualVariables = [
+    ...(known?.inheritEnv ?? []),
+    ...(home === "user" ? (known?.home.variables ?? []) : []),
+  ];
   const command = agent.command ?? usual.command ?? "";
   return {
     name,
@@ -265,8 +302,9 @@ function programParts(
       exact({
         command,
         env: { ...usual.env, ...agent.env },
-        inheritEnv: inheritEnv === true ? true : [...new Set([...(known?.inheritEnv ?? []), ...inheritEnv])],
+        inheritEnv: inheritEnv === true ? true : [...new Set([...usualVariables, ...inheritEnv])],
         cwd,
+        homeVariables: home === "user" ? undefined : homeVariables(preset),
         isTemplate: agent.type === "command",
       }),
     ),

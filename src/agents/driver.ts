@@ -5,6 +5,7 @@ import type { Emit } from "../model/event.ts";
 import type { ClientSide, ServerSession } from "../servers/client/session.ts";
 import type { GatewayEndpoint } from "../servers/gateway/endpoint.ts";
 import type { Hold } from "../process/deadline.ts";
+import type { Secret } from "../trace/redact.ts";
 import type { SharedLimits } from "../process/adaptive-limit.ts";
 
 /** What an agent gets for one trial. */
@@ -68,6 +69,8 @@ export interface AgentOptions {
   readonly modelMs: number;
   /** Of the run; absent: requests to models are sent whatever others wait for. */
   readonly accounts?: SharedLimits;
+  /** Has a secret removed from everything that is recorded from then on. */
+  readonly onSecret?: (secret: Secret) => void;
   /** Version of mcpvals, for agent programs. */
   readonly version: string;
 }

@@ -169,6 +169,9 @@ export const errorCatalogue = {
   "agent/no-connection": environment(
     "An agent program connected to none of its servers. Its own config may contain a server of the same name, which it used instead: rename one of them. If a task needs no servers, give it none.",
   ),
+  "agent/home": environment(
+    "A trial of an agent program cannot have a home of its own: its login cannot be read, or a folder above its workspace has instructions that it would read. The message names the file: move it away.",
+  ),
   "agent/skills": environment(
     "Skills cannot be copied into the workspace. Check that the folders of config.skills are readable, and that the workspace has no files in their place.",
   ),

@@ -160,6 +160,7 @@ function sideOf(
     name,
     unfinished,
     origin: originOf(result),
+    agents: result.environment.agents,
     trials,
     fingerprints: result.fingerprints,
     isUntilDecided: result.decisions === undefined ? undefined : (true as const),

@@ -84,12 +84,21 @@ export function programCompleter({
   dir,
   ...variables
 }: Variables & { readonly dir: string }): CompleteProgram {
-  return ({ command, env: own, inheritEnv, cwd, isTemplate }) => {
+  return ({ command, env: own, inheritEnv, cwd, isTemplate, homeVariables = [] }) => {
     const program = { env: own, inheritEnv };
-    const env = processEnvironment(resolve(dir), program, variables, isTemplate ? escapeBraces : undefined);
+    const all = processEnvironment(resolve(dir), program, variables, isTemplate ? escapeBraces : undefined);
+    const named = new Set([...Object.keys(own), ...(inheritEnv === true ? [] : inheritEnv)]);
+    const env = Object.fromEntries(
+      Object.entries(all).filter(
+        ([name]) => named.has(name) || !homeVariables.includes(sep === "/" ? name : name.toUpperCase()),
+      ),
+    );
+    const shell = { ...variables.environment, ...variables.overrides };
+    const parts =
+      homeVariables.length === 0 ? { env } : { env, userHome: pickVariables(homeVariables, shell) };
     // In a folder of its own a program's path starts there, as a server's does.
-    if (cwd !== undefined) return { env, cwd: resolve(dir, cwd) };
-    return { env, ...(isRelativePath(command) ? { command: resolve(dir, command) } : {}) };
+    if (cwd !== undefined) return { ...parts, cwd: resolve(dir, cwd) };
+    return { ...parts, ...(isRelativePath(command) ? { command: resolve(dir, command) } : {}) };
   };
 }
 

@@ -4,22 +4,64 @@ import {
   closedObject,
   filledText,
   httpUrl,
+  type Model,
   named,
   nameKey,
   optional,
   type Parsed,
 } from "./fields.ts";
 
+/** The home folder of an agent's program: one for each trial, or that of the user. */
+export const homes = ["trial", "user"] as const;
+
+/** What may be allowed to an agent that asks for permission. */
+const permissionPolicies = ["allow", "allow-mcp", "deny"] as const;
+
 /** What a report says of an agent: enough to know who acted, nothing secret. */
 export const agentSummarySchema = z
   .strictObject({
     name: z.string().describe("Name of the agent, as trials refer to it."),
-    type: z.string().describe("Type of the agent, such as `model` or `scripted`."),
+    type: z
+      .string()
+      .describe(
+        "Type of the agent, such as `model` or `scripted`; of a program, how it is spoken to: `acp` or `command`.",
+      ),
     model: z.string().describe("The agent's model, if any.").exactOptional(),
+    preset: z.string().describe("Name of the known program that the agent is, if it is one.").exactOptional(),
+    permissions: z
+      .enum(permissionPolicies)
+      .describe("How the permission requests of an agent of type `acp` are answered.")
+      .exactOptional(),
+    home: z
+      .enum(homes)
+      .describe(
+        "Of a program: whether each trial has a home folder of its own, or all have that of the user.",
+      )
+      .exactOptional(),
+    systemHash: z
+      .string()
+      .describe("SHA-256 of the system prompt that it is given, 16 hexadecimal digits. Absent without one.")
+      .exactOptional(),
   })
   .meta({ id: "Agent", description: "An agent of the run." });
 
 export type AgentSummary = Readonly<z.output<typeof agentSummarySchema>>;
+
+/** An agent with what its program reported in the trials of a run. */
+export const agentIdentitySchema = agentSummarySchema
+  .extend({
+    programs: z
+      .array(z.string())
+      .describe("Programs with versions that were reported. Absent: none were.")
+      .exactOptional(),
+    models: z
+      .array(z.string())
+      .describe("Models that answered, as reported. Absent: unknown.")
+      .exactOptional(),
+  })
+  .meta({ id: "AgentIdentity", description: "Who acted." });
+
+export type AgentIdentity = Model<typeof agentIdentitySchema>;
 
 const modelFields = {
   model: filledText.describe(
@@ -122,6 +164,8 @@ export type ModelSpec = Omit<Parsed<typeof modelAgentSchema>, "type" | "maxSteps
 export interface ModelAgentSpec extends Omit<Parsed<typeof modelAgentSchema>, "type"> {
   readonly type: "model";
   readonly name: string;
+  /** SHA-256 of `system`, 16 hexadecimal digits. */
+  readonly systemHash?: string;
 }
 
 export interface ScriptedAgentSpec extends Parsed<typeof scriptedAgentSchema> {
@@ -156,6 +200,10 @@ export interface ProgramAgentSpec {
   readonly args: readonly string[];
   /** The complete environment of the program. */
   readonly env: Readonly<Record<string, string>>;
+  /**
+   * The variables that say where the user's home is; present: each trial has a home of its own, and gets the login from there.
+   */
+  readonly userHome?: Readonly<Record<string, string>>;
   /** Absolute path of the folder that it works in; absent: the trial's workspace. */
   readonly cwd?: string;
   readonly modelProxy?: ModelProxySpec;
@@ -169,7 +217,7 @@ export interface AcpAgentSpec extends ProgramAgentSpec {
 }
 
 /** The answer to an agent's own permission requests. `allow-mcp` allows calls of tools of servers only. */
-export type PermissionPolicy = "allow" | "allow-mcp" | "deny";
+export type PermissionPolicy = (typeof permissionPolicies)[number];
 
 /** A program that is started once for each user turn; the description of its schema says what is replaced in its texts. */
 export interface CommandAgentSpec extends ProgramAgentSpec {

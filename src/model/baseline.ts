@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { agentIdentitySchema } from "./agent.ts";
 import type { Model } from "./fields.ts";
 import { count, milliseconds } from "./result-parts.ts";
 
@@ -36,6 +37,10 @@ export const baselineSchema = z
     mcpvals: z.string().describe("Version of mcpvals that wrote it."),
     name: z.string().describe("Name of the eval."),
     run: z.string().describe("Id of the run that recorded the trials."),
+    agents: z
+      .array(agentIdentitySchema)
+      .describe("The agents that acted. Absent without any, and in baselines of older versions.")
+      .exactOptional(),
     tasks: z
       .array(baselineTaskSchema)
       .min(1)

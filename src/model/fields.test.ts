@@ -179,6 +179,7 @@ const agentProgram: readonly Field[] = [
   ["env", { A: "1" }, { env: { A: "1" } }],
   ["inheritEnv", true, { env: { inherited: "true" } }],
   ["cwd", "x", { cwd: "/dir/x" }],
+  ["home", "trial", { userHome: {} }],
   ["model", "m", { model: "m" }],
   ["connect", "bridge", { connect: "bridge" }],
   [

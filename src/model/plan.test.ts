@@ -109,11 +109,13 @@ describe("createPlan", () => {
     expect(limitsOf({ variants })).toEqual({ calc: 2 });
   });
 
-  it("runs the trials of one agent program one after the other, unless a concurrency is given", () => {
-    const agents = [
-      { type: "command", name: "mine", command: "x", args: [] } as unknown as AgentSpec,
-      script,
-    ];
+  it("runs the trials of an agent program that share a home or a folder one after the other, unless a concurrency is given", () => {
+    const mine = { type: "command", name: "mine", command: "x", args: [] } as unknown as AgentSpec;
+    const apart = { ...mine, userHome: {} } as AgentSpec;
+    expect(lanes({ tasks: [flow], agents: [apart] })).toEqual([3, undefined]);
+    const inFolder = { ...apart, cwd: "/project" } as AgentSpec;
+    expect(lanes({ tasks: [flow], agents: [inFolder] })).toEqual([3, "agent:mine"]);
+    const agents = [mine, script];
     expect(lanes({ tasks: [flow], agents, trials: 2 })).toEqual([
       3,
       "agent:mine",

@@ -13,7 +13,7 @@ import { type Model, text } from "./fields.ts";
 import { share } from "./result-parts.ts";
 import type { ServerSpec } from "./server.ts";
 import { type Task, taskModel } from "./task.ts";
-import { mapValues } from "../base/json.ts";
+import { mapValues, withoutUndefined } from "../base/json.ts";
 import { failOnNames } from "../statistics/compare.ts";
 
 const trialModel = z
@@ -157,8 +157,20 @@ function planVariant({ name, servers }: Variant): VariantPlan {
 
 /** What may be said of an agent in public. */
 export function summarizeAgent(agent: AgentSpec): AgentSummary {
-  const model = "model" in agent && agent.model !== undefined ? { model: agent.model } : {};
-  return { name: agent.name, type: agent.type, ...model };
+  const { name, type } = agent;
+  if (agent.type === "model")
+    return withoutUndefined({ name, type, model: agent.model, systemHash: agent.systemHash });
+  if (agent.type !== "acp" && agent.type !== "command") return { name, type };
+  const { model, preset, userHome } = agent;
+  const permissions = agent.type === "acp" ? agent.permissions : undefined;
+  return withoutUndefined({
+    name,
+    type,
+    model,
+    preset,
+    permissions,
+    home: userHome === undefined ? ("user" as const) : ("trial" as const),
+  });
 }
 
 /** One object literal and no lists in between, since a large run holds a hundred thousand trials at once. */
@@ -194,9 +206,11 @@ function laneOf(task: Task, agent: AgentSpec | undefined, spec: Eval): string | 
   if (isOlder && !task.parallel) return "not parallel";
   if (task.suite !== undefined && task.parallel) return undefined;
   if (spec.concurrency === undefined && sharesServer(task, spec)) return "shared server";
-  // They share the home folder of the user.
-  const isProgram = agent?.type === "command" || agent?.type === "acp";
-  if (spec.concurrency === undefined && isProgram) return `agent:${agent.name}`;
+  // They share the home of the user, or a folder that they work in.
+  const isSharing =
+    (agent?.type === "command" || agent?.type === "acp") &&
+    (agent.userHome === undefined || agent.cwd !== undefined);
+  if (spec.concurrency === undefined && isSharing) return `agent:${agent.name}`;
   return task.suite === undefined ? undefined : `suite:${task.suite}`;
 }
 

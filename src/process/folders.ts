@@ -9,7 +9,7 @@ import { ownUser } from "../base/files.ts";
 import { livesElsewhere, ownIdentity } from "./process-tree.ts";
 
 /** The purpose of a folder, a part of its name. */
-type Purpose = "work" | "sandbox" | "container" | "contract" | "input" | "script" | "client";
+type Purpose = "work" | "home" | "sandbox" | "container" | "contract" | "input" | "script" | "client";
 
 let cleaned: Promise<void> | undefined;
 

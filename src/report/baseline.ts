@@ -8,6 +8,7 @@ import type { RunResult, TaskRate, TrialResult } from "../model/result.ts";
 import { comparedTrials, compareSides, refuseIncomparable } from "./comparison.ts";
 import type { ComparedTrial } from "./documents/compare-runs.ts";
 import type { NamedSide } from "./documents/compare-sides.ts";
+import { identitiesOf } from "./documents/identities.ts";
 import { taskRates } from "./rates.ts";
 import { verdictReason } from "./text.ts";
 
@@ -52,7 +53,15 @@ export function baselineOf(result: RunResult): Baseline {
       }),
     )
     .toSorted((a, b) => compareTexts(sortKeyOf(a), sortKeyOf(b)));
-  return { schema: "mcpvals.baseline/1", mcpvals: version, name, run: originOf(result), tasks };
+  const agents = identitiesOf(result.environment.agents, trials);
+  return withoutUndefined({
+    schema: "mcpvals.baseline/1" as const,
+    mcpvals: version,
+    name,
+    run: originOf(result),
+    agents: agents.length === 0 ? undefined : agents,
+    tasks,
+  });
 }
 
 /** To three digits: more change with every run and say nothing. */
@@ -84,7 +93,7 @@ export function baselineText({ tasks, ...head }: Baseline): string {
 }
 
 /** A baseline as a side of a comparison: each task as the trials that passed and those that failed. */
-export function sideOfBaseline(name: string, { run, tasks }: Baseline): NamedSide {
+export function sideOfBaseline(name: string, { run, agents, tasks }: Baseline): NamedSide {
   const trials = tasks.flatMap(({ task, suite, variant, agent, passed, scored, durationMs, tokens, cost }) =>
     (
       [
@@ -112,7 +121,7 @@ export function sideOfBaseline(name: string, { run, tasks }: Baseline): NamedSid
   const known = tasks.flatMap(({ task, fingerprint }) =>
     fingerprint === undefined ? [] : [[task, fingerprint] as const],
   );
-  return { name, origin: run, trials, fingerprints: Object.fromEntries(known) };
+  return { name, origin: run, agents, trials, fingerprints: Object.fromEntries(known) };
 }
 
 const thisRun = "this run";
@@ -134,8 +143,9 @@ export function compareWithBaseline(
     trials,
     interrupted,
     fingerprints,
+    environment,
     ...head
-  }: Pick<RunResult, "id" | "gradedFrom" | "retryOf"> & {
+  }: Pick<RunResult, "id" | "gradedFrom" | "retryOf" | "environment"> & {
     readonly trials: readonly TrialResult[];
     readonly interrupted: boolean;
     readonly fingerprints: RunResult["fingerprints"] | undefined;
@@ -147,6 +157,7 @@ export function compareWithBaseline(
     name: thisRun,
     origin: originOf(head),
     unfinished: interrupted ? "was interrupted" : undefined,
+    agents: environment.agents,
     trials: comparedTrials(trials),
     fingerprints,
   });

@@ -181,7 +181,7 @@ export function comparedTrials(trials: readonly TrialResult[]): readonly Compare
 }
 
 function comparedTrial(result: TrialResult): ComparedTrial {
-  const { task, suite, tool, agent, variant, verdict, durationMs, usage } = result;
+  const { task, suite, tool, agent, variant, verdict, durationMs, usage, ran } = result;
   return withoutUndefined({
     task,
     suite,
@@ -194,5 +194,6 @@ function comparedTrial(result: TrialResult): ComparedTrial {
     inputTokens: usage?.inputTokens,
     outputTokens: usage?.outputTokens,
     cost: costOf([agentUse(result)]),
+    ran,
   });
 }

@@ -38,6 +38,7 @@ import {
   describeCoverage,
   describeMocks,
   describeModels,
+  describePrograms,
   describeThrottling,
   fullTitle,
   gapText,
@@ -705,6 +706,7 @@ function summaryLines(
     : [
         `${countOf(summary.total, "trial")}${graded} in ${formatDuration(result.durationMs)}`,
         ...(trials.length === 0 ? [] : describeModels(trials, environment)),
+        ...describePrograms(trials, environment),
         ...(cost === "" ? [] : [cost]),
         ...(throttling === "" ? [] : [throttling]),
         ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),

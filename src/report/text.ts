@@ -8,6 +8,7 @@ import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } fro
 import type { Piece } from "../base/columns.ts";
 import { formatDuration } from "../base/duration.ts";
 import { countOf, formatInteger, formatScore, visibleLines, visibleText } from "../base/visible-text.ts";
+import { identitiesOf } from "./documents/identities.ts";
 import { addUsage } from "../trace/trajectory.ts";
 import { checkedNothing, costOf, isJudged, wasNotRun } from "./rates.ts";
 import type { Cost, Grade, Usage } from "../model/grade.ts";
@@ -159,10 +160,11 @@ export function variantName(
   return parts.join(" · ");
 }
 
-/** Says who an agent is: its model, or that it is a written plan. */
-export function describeAgent({ name, type, model }: AgentSummary): string {
+/** Says who an agent is: its model, or that it is a written plan; and where a program is not alone in its trial. */
+export function describeAgent({ name, type, model, home }: AgentSummary): string {
   const what = model ?? withoutModel[type] ?? type;
-  return `${visibleText(name)} (${visibleText(what)})`;
+  const where = home === "user" ? ", in the home of the user" : "";
+  return `${visibleText(name)} (${visibleText(what)}${where})`;
 }
 
 /** The agents among the configured ones that have trials. */
@@ -213,6 +215,20 @@ export function describeModels(
   if (acting.some((agent) => agent.model !== undefined)) return ["no model answered", ...judged];
   const isKnown = acting.every((agent) => agent.type in withoutModel);
   return [...(isKnown ? [judged.length === 0 ? "no model took part" : "no model acted"] : []), ...judged];
+}
+
+/** Which programs ran as agents, as they reported, with the models that answered: `codex 0.169.0 with gpt-5.5`. */
+export function describePrograms(
+  trials: readonly TrialResult[],
+  { agents }: Pick<RunEnvironment, "agents">,
+): string[] {
+  if (trials.every(({ ran }) => ran === undefined)) return [];
+  const ran = identitiesOf(agents, trials).filter(({ programs }) => programs !== undefined);
+  return ran.map(({ name, programs = [], models = [] }) => {
+    const who = ran.length > 1 ? `${name}: ` : "";
+    const answered = models.length === 0 ? "" : ` with ${models.join(", ")}`;
+    return visibleText(`${who}${programs.join(", ")}${answered}`);
+  });
 }
 
 /** A cost in words: `$0.12`, `at least $0.12`, `unknown`. */

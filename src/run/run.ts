@@ -227,7 +227,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       judge &&
       judges &&
       ((emit, hold) => judges.createStepJudge(judge, { env, emit, hold, accounts, modelMs: limits.modelMs })),
-    createAgent: agentFactory(loaded, accounts),
+    createAgent: agentFactory(loaded, accounts, redact.add),
   };
   try {
     const onRecord = resumed && { recorded: resumed.recorded.ended.size };
@@ -374,12 +374,14 @@ async function folderOf(
 function agentFactory(
   { eval: { agents, limits }, env }: RunInput,
   accounts: SharedLimits,
+  onSecret: Redact["add"],
 ): TrialServices["createAgent"] {
   const loads = new Map<string, ReturnType<typeof loadAgent>>();
   return async (name) => {
     const agent = agents.find((candidate) => candidate.name === name);
     if (agent === undefined) throw new Error(`the plan names an agent that the eval lacks: ${name}`);
-    const load = loads.get(name) ?? loadAgent(agent, { env, modelMs: limits.modelMs, accounts, version });
+    const load =
+      loads.get(name) ?? loadAgent(agent, { env, modelMs: limits.modelMs, accounts, onSecret, version });
     loads.set(name, load);
     return (await load)();
   };

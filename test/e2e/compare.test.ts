@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { displayWidth } from "../../src/base/columns.ts";
@@ -250,4 +250,24 @@ toolHealthSuites:
     expect(code).toBe(2);
     expect(stderr).toMatch(expected);
   });
+});
+
+it("says that the agents of two runs are not the same, also of a baseline", async () => {
+  const agent = (home: string): string =>
+    JSON.stringify({
+      servers: { none: { transport: "mock", mock: { tools: { find: { responses: [{ return: 1 }] } } } } },
+      variants: { alone: { servers: { none: null } } },
+      agents: { it: { type: "command", command: "echo", args: ["{prompt}"], home } },
+      workflows: [{ name: "say", steps: [{ user: "hello", expectedState: "hello" }] }],
+    });
+  using folder = folderOf({ "a.json": agent("trial"), "b.json": agent("user") });
+  const mcpvals = (...args: string[]) => runHere(args, { cwd: folder.path });
+  await mcpvals("run", "a.json", "--baseline", "base.json", "--update-baseline");
+  const second = await mcpvals("run", "b.json", "--baseline", "base.json");
+  const note = "are not the same (it): home trial and user.";
+  expect(second.stdout.replaceAll(/\s+/g, " ")).toContain("agent it (command, in the home of the user)");
+  expect(second.stdout.replaceAll(/\s+/g, " ")).toContain(note);
+  const [later = "", earlier = ""] = readdirSync(join(folder.path, ".mcpvals/runs")).toSorted().toReversed();
+  const compared = await mcpvals("compare", earlier, later);
+  expect(compared.stdout.replaceAll(/\s+/g, " ")).toContain(note);
 });

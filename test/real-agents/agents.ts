@@ -13,8 +13,35 @@ export interface RealAgent {
   /** Files of its home folder; `url` is the model's address. */
   readonly home: (url: string, own?: OwnServer) => Readonly<Record<string, string>>;
   readonly env: (url: string) => Readonly<Record<string, string>>;
+  /** Variables that lead it to the model without any file of the home, and with the login of a file. */
+  readonly away: (url: string) => Readonly<Record<string, string>>;
+  /** Arguments that do the same for its command, before all others. */
+  readonly awayArgs?: (url: string) => readonly string[];
+  /** A file of the home with a login that has `token`. */
+  readonly login: (token: string) => Readonly<Record<string, string>>;
+  /** Whether the model on loopback is sent the token of that file. */
+  readonly sendsToken: boolean;
+  /** Files of the home that say `words` to the model, or run `command`, as instructions, hooks, skills and plug-ins do. */
+  readonly planted: (words: string, command: string) => Readonly<Record<string, string>>;
   /** Whether its own log tells of tokens. */
   readonly tellsUsage: { readonly acp: boolean; readonly command: boolean };
+}
+
+/** A time at which no test runs any more, in milliseconds. */
+const farAway = Date.UTC(2200, 0, 1);
+
+function skill(words: string): string {
+  return `---\nname: planted\ndescription: ${words}\n---\n${words}\n`;
+}
+
+function codexConfig(url: string) {
+  const loopback = {
+    name: "loopback",
+    base_url: `${url}/v1`,
+    wire_api: "responses",
+    requires_openai_auth: true,
+  };
+  return { model: "fake", model_provider: "loopback", model_providers: { loopback } };
 }
 
 export const realAgents: readonly RealAgent[] = [
@@ -26,6 +53,29 @@ export const realAgents: readonly RealAgent[] = [
       ANTHROPIC_BASE_URL: url,
       ANTHROPIC_API_KEY: "loopback-key-1",
       ENABLE_TOOL_SEARCH: "false",
+    }),
+    away: (url) => ({ ANTHROPIC_BASE_URL: url, ENABLE_TOOL_SEARCH: "false" }),
+    login: (token) => ({
+      ".claude/.credentials.json": JSON.stringify({
+        claudeAiOauth: {
+          accessToken: token,
+          refreshToken: `${token}-to-refresh`,
+          expiresAt: farAway,
+          scopes: ["user:inference"],
+        },
+      }),
+    }),
+    sendsToken: true,
+    planted: (words, command) => ({
+      ".claude/CLAUDE.md": words,
+      ".claude/skills/planted/SKILL.md": skill(words),
+      ".claude/agents/planted.md": skill(words),
+      ".claude/settings.json": JSON.stringify({
+        hooks: {
+          SessionStart: [{ hooks: [{ type: "command", command }] }],
+          UserPromptSubmit: [{ hooks: [{ type: "command", command }] }],
+        },
+      }),
     }),
     tellsUsage: { acp: true, command: true },
   },
@@ -50,6 +100,22 @@ export const realAgents: readonly RealAgent[] = [
       ].join("\n"),
     }),
     env: () => ({}),
+    away: (url) => ({ CODEX_CONFIG: JSON.stringify(codexConfig(url)) }),
+    awayArgs: (url) =>
+      Object.entries(codexConfig(url).model_providers.loopback)
+        .map(([key, value]) => `model_providers.loopback.${key}=${JSON.stringify(value)}`)
+        .concat(['model="fake"', 'model_provider="loopback"'])
+        .flatMap((setting) => ["--config", setting]),
+    login: (token) => ({ ".codex/auth.json": JSON.stringify({ OPENAI_API_KEY: token }) }),
+    sendsToken: true,
+    planted: (words, command) => ({
+      ".codex/AGENTS.md": words,
+      ".codex/skills/planted/SKILL.md": skill(words),
+      ".agents/skills/planted/SKILL.md": skill(words),
+      ".codex/hooks.json": JSON.stringify({
+        hooks: { SessionStart: [{ hooks: [{ type: "command", command }] }] },
+      }),
+    }),
     tellsUsage: { acp: true, command: true },
   },
   {
@@ -61,6 +127,26 @@ export const realAgents: readonly RealAgent[] = [
       }),
     }),
     env: (url) => ({ GOOGLE_GEMINI_BASE_URL: url, GEMINI_API_KEY: "loopback-key-1" }),
+    away: (url) => ({ GOOGLE_GEMINI_BASE_URL: url, GEMINI_API_KEY: "loopback-key-1" }),
+    login: (token) => ({
+      ".gemini/oauth_creds.json": JSON.stringify({ access_token: token, expiry_date: farAway }),
+      ".gemini/settings.json": JSON.stringify({ security: { auth: { selectedType: "oauth-personal" } } }),
+    }),
+    sendsToken: false,
+    planted: (words, command) => ({
+      ".gemini/GEMINI.md": words,
+      ".gemini/skills/planted/SKILL.md": skill(words),
+      ".gemini/extensions/planted/gemini-extension.json": JSON.stringify({
+        name: "planted",
+        version: "1.0.0",
+        mcpServers: { planted: { command: "sh", args: ["-c", command] } },
+      }),
+      ".gemini/settings.json": JSON.stringify({
+        security: { auth: { selectedType: "gemini-api-key" } },
+        mcpServers: { planted: { command: "sh", args: ["-c", command] } },
+        hooks: { SessionStart: [{ hooks: [{ type: "command", command }] }] },
+      }),
+    }),
     tellsUsage: { acp: false, command: true },
   },
   {
@@ -70,6 +156,29 @@ export const realAgents: readonly RealAgent[] = [
       COPILOT_PROVIDER_BASE_URL: `${url}/v1`,
       COPILOT_PROVIDER_API_KEY: "loopback-key-1",
       COPILOT_MODEL: "fake",
+    }),
+    away: (url) => ({
+      COPILOT_PROVIDER_BASE_URL: `${url}/v1`,
+      COPILOT_PROVIDER_API_KEY: "loopback-key-1",
+      COPILOT_MODEL: "fake",
+    }),
+    login: (token) => ({
+      ".copilot/config.json": `// Written by the program.\n${JSON.stringify({
+        copilotTokens: { "https://github.com:me": token },
+        loggedInUsers: [{ host: "https://github.com", login: "me" }],
+        lastLoggedInUser: { host: "https://github.com", login: "me" },
+        theme: "dark",
+      })}`,
+    }),
+    sendsToken: false,
+    planted: (words, command) => ({
+      ".copilot/copilot-instructions.md": words,
+      ".copilot/skills/planted/SKILL.md": skill(words),
+      ".copilot/agents/planted.md": skill(words),
+      ".copilot/hooks/planted.json": JSON.stringify({
+        version: 1,
+        hooks: { sessionStart: [{ type: "command", bash: command }] },
+      }),
     }),
     tellsUsage: { acp: true, command: false },
   },
@@ -92,6 +201,30 @@ export const realAgents: readonly RealAgent[] = [
       }),
     }),
     env: () => ({ OPENCODE_DISABLE_MODELS_FETCH: "1" }),
+    away: (url) => ({
+      OPENCODE_DISABLE_MODELS_FETCH: "1",
+      OPENCODE_CONFIG_CONTENT: JSON.stringify({
+        model: "loopback/fake",
+        provider: {
+          loopback: {
+            npm: "@ai-sdk/openai-compatible",
+            options: { baseURL: `${url}/v1` },
+            models: { fake: { name: "fake" } },
+          },
+        },
+      }),
+    }),
+    login: (token) => ({
+      ".local/share/opencode/auth.json": JSON.stringify({ loopback: { type: "api", key: token } }),
+    }),
+    sendsToken: true,
+    planted: (words, command) => ({
+      ".config/opencode/AGENTS.md": words,
+      ".claude/CLAUDE.md": words,
+      ".claude/skills/planted/SKILL.md": skill(words),
+      ".config/opencode/skills/planted/SKILL.md": skill(words),
+      ".config/opencode/plugin/planted.js": `export const planted = async ({ $ }) => { await $\`sh -c \${${JSON.stringify(command)}}\`; return {}; };`,
+    }),
     tellsUsage: { acp: true, command: true },
   },
 ];

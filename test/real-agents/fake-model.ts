@@ -257,14 +257,17 @@ const wires = [responses, chat, gemini, anthropic];
 /**
  * A model on loopback that streams as the providers do: it calls the first tool whose name ends in `tool`, once, and says
  * `words` then. Without such a tool it says `words` at once. With `refuses` it answers everything with that HTTP status. `url` is
- * `http://127.0.0.1:PORT`, without a path.
+ * `http://127.0.0.1:PORT`, without a path; `requests` has the headers and the body of each request to the model.
  */
 export async function startFakeModel(options: {
   readonly tool: string;
   readonly args: object;
   readonly words: string;
   readonly refuses?: number;
-}): Promise<AsyncDisposable & { readonly url: string }> {
+  /** Called with the first request, of which none is answered. */
+  readonly onHang?: () => void;
+}): Promise<AsyncDisposable & { readonly url: string; readonly requests: readonly string[] }> {
+  const requests: string[] = [];
   const replyTo = ({ tools, results }: Asked): Reply => {
     // Some agents have no dashes in names of tools.
     const plain = (name: string): string => name.replaceAll("-", "_");
@@ -281,6 +284,8 @@ export async function startFakeModel(options: {
       if (request.method !== "POST" || wire === undefined)
         return send(200, { object: "list", data: [{ id: "fake", object: "model" }], models: [] });
       const body = (await json(request)) as Body;
+      requests.push(JSON.stringify([request.rawHeaders, body]));
+      if (options.onHang !== undefined) return options.onHang();
       const error = { type: "authentication_error", code: "invalid_api_key", message: "bad key" };
       if (options.refuses !== undefined) return send(options.refuses, { type: "error", error });
       const asked = wire.read(body);
@@ -299,6 +304,7 @@ export async function startFakeModel(options: {
   const { port } = server.address() as AddressInfo;
   return {
     url: `http://127.0.0.1:${port}`,
+    requests,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise((closed) => server.close(closed));

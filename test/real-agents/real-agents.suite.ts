@@ -1,16 +1,11 @@
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { RunResult, TrialResult } from "../../src/model/result.ts";
-import { folderOf, root, runCli } from "../support/cli.ts";
+import { folderOf, runCli } from "../support/cli.ts";
 import { type RealAgent, realAgents } from "./agents.ts";
 import { startFakeModel } from "./fake-model.ts";
+import { everything, processesOf, server, writeFiles } from "./support.ts";
 
-const everything = [
-  join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
-  "stdio",
-];
-const server = { transport: "stdio", command: "node", args: everything };
 const types = ["acp", "command"] as const;
 const timeout = 120_000;
 /** Says that it may reach out into the world. */
@@ -46,7 +41,7 @@ async function play({ preset, home, env }: RealAgent, type: string, setup: Setup
   });
   const config = {
     servers: { everything: server },
-    agents: { it: { type, preset, env: env(model.url), inheritEnv: ["HOME"], ...setup.agent } },
+    agents: { it: { type, preset, env: env(model.url), home: "user", ...setup.agent } },
     workflows: [
       {
         name: "echo",
@@ -58,12 +53,7 @@ async function play({ preset, home, env }: RealAgent, type: string, setup: Setup
   };
   using folder = folderOf({ "mcp-eval.config.json": config });
   const own = setup.hasOwn === true ? { name: "everything", command: "node", args: everything } : undefined;
-  for (const [name, content] of Object.entries(home(model.url, own))) {
-    const file = join(folder.path, "home", name);
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, content);
-  }
-  mkdirSync(join(folder.path, "home"), { recursive: true });
+  writeFiles(join(folder.path, "home"), home(model.url, own));
   const { code, stdout, stderr } = await runCli(["run", "--reporter", "json"], {
     cwd: folder.path,
     env: { HOME: join(folder.path, "home"), PATH: process.env["PATH"] ?? "" },
@@ -128,15 +118,3 @@ describe.each(realAgents)("$preset", (agent) => {
     expect(isKnown, JSON.stringify(trial) + stderr).toBe(true);
   });
 });
-
-/** Processes whose environment names a folder. */
-function processesOf(folder: string): readonly string[] {
-  return readdirSync("/proc").filter((name) => {
-    if (!/^\d+$/.test(name)) return false;
-    try {
-      return readFileSync(join("/proc", name, "environ"), "latin1").includes(folder);
-    } catch {
-      return false;
-    }
-  });
-}

@@ -20,8 +20,9 @@ export function parse(config: object, options: Partial<ParseConfigOptions> = {})
       cwd: cwd ?? "/dir",
       env: { ...env, inherited: String(inheritEnv) },
     }),
-    completeProgram: ({ env, inheritEnv, cwd }) => ({
+    completeProgram: ({ env, inheritEnv, cwd, homeVariables }) => ({
       env: { ...env, inherited: String(inheritEnv) },
+      ...(homeVariables === undefined ? {} : { userHome: {} }),
       ...(cwd === undefined ? {} : { cwd: `/dir/${cwd}` }),
     }),
     resolvePath: (path) => `/dir/${path}`,

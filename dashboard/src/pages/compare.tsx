@@ -210,7 +210,7 @@ interface RunSide extends NamedSide<TrialRow> {
 }
 
 function sideOf(run: RunDocument, index: number, isCheck = false): RunSide {
-  const { id, origin = id, trials, fingerprints, decisions } = run;
+  const { id, origin = id, agents, trials, fingerprints, decisions } = run;
   return {
     run: id,
     name: letterOf(index),
@@ -218,6 +218,7 @@ function sideOf(run: RunDocument, index: number, isCheck = false): RunSide {
     ...unfinished(run),
     origin,
     trials: isCheck ? trials : trials.filter(({ form }) => form !== "check"),
+    agents,
     fingerprints,
     ...(decisions === undefined ? {} : { isUntilDecided: true }),
   };

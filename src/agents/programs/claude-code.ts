@@ -46,13 +46,28 @@ export const claudeCode: Preset = {
     usesClientFile: false,
   },
   modelApi: { variable: "ANTHROPIC_BASE_URL", target: "https://api.anthropic.com" },
-  inheritEnv: [
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "CLAUDE_CONFIG_DIR",
-  ],
+  inheritEnv: ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"],
+  home: {
+    variables: ["CLAUDE_CONFIG_DIR"],
+    login: [
+      {
+        folder: ".claude",
+        file: ".credentials.json",
+        variable: "CLAUDE_CONFIG_DIR",
+        carry: ({ claudeAiOauth }) =>
+          claudeAiOauth === undefined
+            ? undefined
+            : { claudeAiOauth: { ...asObject(claudeAiOauth), refreshToken: null } },
+      },
+      {
+        folder: "",
+        file: ".claude.json",
+        variable: "CLAUDE_CONFIG_DIR",
+        carry: (content) => common.membersOf(content, ["oauthAccount", "primaryApiKey"]),
+      },
+    ],
+    above: ["CLAUDE.md", "CLAUDE.local.md", ".claude"],
+  },
   skills: { mountPath: ".claude/skills", tool: "Skill" },
   toolNames: [common.doubleUnderscore],
   clientFile: {

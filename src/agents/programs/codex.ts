@@ -41,7 +41,22 @@ export const codex: Preset = {
     stdin: false,
     usesClientFile: true,
   },
-  inheritEnv: ["CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_HOME", "CODEX_PATH", "CODEX_CONFIG"],
+  inheritEnv: ["CODEX_API_KEY", "OPENAI_API_KEY", "CODEX_PATH"],
+  home: {
+    variables: ["CODEX_HOME", "CODEX_CONFIG"],
+    login: [
+      {
+        folder: ".codex",
+        file: "auth.json",
+        variable: "CODEX_HOME",
+        carry: ({ tokens, ...rest }) =>
+          tokens === undefined || tokens === null
+            ? rest
+            : { ...rest, tokens: { ...asObject(tokens), refresh_token: "" } },
+      },
+    ],
+    above: ["AGENTS.md", "AGENTS.override.md", ".codex", ".agents"],
+  },
   skills: { mountPath: ".agents/skills" },
   toolNames: [
     common.doubleUnderscore,

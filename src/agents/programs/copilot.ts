@@ -12,6 +12,17 @@ const copilotTurn = [
   "@{mcpConfig}",
 ];
 
+/** Of its config file, in the spellings of newer and older versions. */
+const loginMembers = [
+  "authTokens",
+  "copilotTokens",
+  "copilot_tokens",
+  "lastLoggedInUser",
+  "last_logged_in_user",
+  "loggedInUsers",
+  "logged_in_users",
+];
+
 export const copilot: Preset = {
   title: "Copilot CLI",
   acp: {
@@ -39,7 +50,6 @@ export const copilot: Preset = {
     "COPILOT_GITHUB_TOKEN",
     "GH_TOKEN",
     "GITHUB_TOKEN",
-    "COPILOT_HOME",
     "COPILOT_MODEL",
     "COPILOT_OFFLINE",
     "COPILOT_PROVIDER_API_KEY",
@@ -47,6 +57,20 @@ export const copilot: Preset = {
     "COPILOT_PROVIDER_TYPE",
     "COPILOT_PROVIDER_WIRE_API",
   ],
+  home: {
+    variables: ["COPILOT_HOME", "COPILOT_CUSTOM_INSTRUCTIONS_DIRS", "COPILOT_SKILLS_DIRS"],
+    login: [
+      {
+        folder: ".copilot",
+        file: "config.json",
+        variable: "COPILOT_HOME",
+        carry: (content) => common.membersOf(content, loginMembers),
+      },
+    ],
+    // Without it, each trial would unpack the program, about 235 MB.
+    caches: { COPILOT_PKG_CACHE_HOME: ".cache/copilot" },
+    above: ["AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github", ".mcp.json"],
+  },
   skills: { mountPath: ".github/skills", tool: "skill" },
   toolNames: [
     { before: "", between: "-" },

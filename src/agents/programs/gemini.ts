@@ -29,7 +29,25 @@ export const gemini: Preset = {
     variable: "GOOGLE_GEMINI_BASE_URL",
     target: "https://generativelanguage.googleapis.com",
   },
-  inheritEnv: ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GEMINI_CLI_HOME"],
+  inheritEnv: ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"],
+  home: {
+    variables: ["GEMINI_CLI_HOME", "GEMINI_SYSTEM_MD"],
+    login: [
+      // Google's refresh tokens stay valid when they are used.
+      { folder: "", file: ".gemini/oauth_creds.json", variable: "GEMINI_CLI_HOME" },
+      { folder: "", file: ".gemini/google_accounts.json", variable: "GEMINI_CLI_HOME" },
+      {
+        folder: "",
+        file: ".gemini/settings.json",
+        variable: "GEMINI_CLI_HOME",
+        carry: ({ security }) => {
+          const { selectedType } = asObject(asObject(security)["auth"]);
+          return typeof selectedType === "string" ? { security: { auth: { selectedType } } } : undefined;
+        },
+      },
+    ],
+    above: ["GEMINI.md", ".gemini"],
+  },
   skills: { mountPath: ".gemini/skills", tool: "activate_skill" },
   toolNames: [
     common.doubleUnderscore,

@@ -1,4 +1,4 @@
-import { asObject } from "../../base/json.ts";
+import { asObject, mapValues } from "../../base/json.ts";
 import type { OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
 import * as common from "./preset.ts";
 import type { TurnEnd } from "../../model/event.ts";
@@ -23,14 +23,33 @@ export const opencode: Preset = {
     stdin: false,
     usesClientFile: true,
   },
-  inheritEnv: [
-    "ANTHROPIC_API_KEY",
-    "OPENAI_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_GENERATIVE_AI_API_KEY",
-    "OPENCODE_CONFIG",
-    "OPENCODE_CONFIG_CONTENT",
-  ],
+  inheritEnv: ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
+  home: {
+    variables: ["OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG_DIR"],
+    login: [
+      {
+        folder: ".local/share",
+        file: "opencode/auth.json",
+        variable: "XDG_DATA_HOME",
+        // What never expires is not exchanged for another one.
+        carry: (content) =>
+          mapValues(content, (entry) => {
+            const { type, expires } = asObject(entry);
+            return type === "oauth" && expires !== 0 ? { ...asObject(entry), refresh: "" } : entry;
+          }),
+      },
+    ],
+    above: [
+      "AGENTS.md",
+      "CLAUDE.md",
+      "CONTEXT.md",
+      "opencode.json",
+      "opencode.jsonc",
+      ".opencode",
+      ".claude",
+      ".agents",
+    ],
+  },
   skills: { mountPath: ".opencode/skills", tool: "skill" },
   toolNames: [{ before: "", between: "_" }],
   clientFile: {

@@ -14,6 +14,7 @@ export interface Preset {
   readonly modelApi?: ModelProxySpec;
   /** Variables of the shell with keys and accounts. */
   readonly inheritEnv: readonly string[];
+  readonly home: ProgramHome;
   readonly skills: SkillsPlace;
   /** The forms in which it names the tools of servers. */
   readonly toolNames: readonly ToolNameForm[];
@@ -21,6 +22,35 @@ export interface Preset {
   readonly clientFile: ClientAdapter;
   /** Creates the reader of what its headless form prints. */
   readonly createReader: () => OutputReader;
+}
+
+/** Where a program keeps what belongs to the user. A trial with a home of its own gets nothing of it but the login. */
+export interface ProgramHome {
+  /** Variables with which users lead it to other folders and settings; only a program in the user's home gets them. */
+  readonly variables: readonly string[];
+  readonly login: readonly LoginFile[];
+  /** Caches of its own code that are used where they exist, by variable: the path of the folder in the user's home. */
+  readonly caches?: Readonly<Record<string, string>>;
+  /** Instructions and settings that it reads in the folders above the one it works in, too. */
+  readonly above: readonly string[];
+}
+
+/** A JSON file with a login. Paths have slashes. */
+export interface LoginFile {
+  /** Path of a folder in the home; empty: the home itself. */
+  readonly folder: string;
+  /** Path in that folder. */
+  readonly file: string;
+  /** The variable of the user that names another folder. */
+  readonly variable: string;
+  /** What of it a trial gets; undefined: nothing. Absent: all of it. */
+  readonly carry?: (content: JsonObject) => JsonObject | undefined;
+}
+
+/** The given members of an object; undefined when it has none of them. */
+export function membersOf(content: JsonObject, names: readonly string[]): JsonObject | undefined {
+  const found = Object.entries(content).filter(([name]) => names.includes(name));
+  return found.length === 0 ? undefined : Object.fromEntries(found);
 }
 
 /** A form of a tool's name: `before`, server, `between`, tool, `after`; with `toolFirst` the tool precedes the server. */

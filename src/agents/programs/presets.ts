@@ -13,6 +13,16 @@ export type AgentPreset = keyof typeof all;
 /** Every preset, one line each. */
 export const presets: Readonly<Record<AgentPreset, Preset>> = all;
 
+/** Variables that say where the home, the config and the temporary files of a user are. */
+const usualHomeVariables =
+  `APPDATA HOME HOMEDRIVE HOMEPATH LOCALAPPDATA TEMP TMP TMPDIR USERPROFILE XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME
+  XDG_RUNTIME_DIR XDG_STATE_HOME`.split(/\s+/);
+
+/** Variables that lead a program to what belongs to the user. */
+export function homeVariables(preset: string | undefined): readonly string[] {
+  return [...usualHomeVariables, ...(presetNamed(preset)?.home.variables ?? [])];
+}
+
 /** The preset of a name; undefined for a name that none has. */
 export function presetNamed(name: string | undefined): Preset | undefined {
   return presets[name as AgentPreset];

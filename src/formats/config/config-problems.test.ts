@@ -465,7 +465,11 @@ agent {type: command, args: []}
   agent must have preset or command
 agent {type: acp, preset: gemini, stdin: true}
   unknown-key key agent.stdin: unknown key "stdin" in agent
-  | Known keys: type, preset, command, args, env, inheritEnv, cwd, model, connect, modelProxy, permissions.
+  | Known keys: type, preset, command, args, env, inheritEnv, cwd, home, model, connect, modelProxy, permissions.
+agent {type: acp, preset: gemini, env: {HOME: x}}
+  agent.env must not have HOME: each trial has a home folder of its own, unless home is user
+agent {type: command, command: x, inheritEnv: [USERPROFILE]}
+  agent.inheritEnv must not have USERPROFILE: each trial has a home folder of its own, unless home is user
 agent {type: acp, command: x, modelProxy: true}
   agent.modelProxy must be {target, variable}: no preset says where the program's model is reached
 agent gemeni

@@ -44,6 +44,8 @@ export interface ComparedTrial {
   readonly outputTokens?: number;
   /** Absent: unknown. */
   readonly cost?: Cost;
+  /** What its agent's program reported; absent: nothing is known. */
+  readonly ran?: TrialResult["ran"];
 }
 
 /** One side of a comparison: a run, or a part of one. */

@@ -1,5 +1,6 @@
 import { countOf } from "../../base/visible-text.ts";
 import { withoutNoise, withoutUndefined } from "../../base/json.ts";
+import type { AgentIdentity } from "../../model/agent.ts";
 import type { ComparedDocument, ComparisonDocument, Question, Statement } from "../../model/comparison.ts";
 import { failCode, type FailOn, type OpenDifference } from "../../statistics/compare.ts";
 import {
@@ -12,6 +13,7 @@ import {
   type RunComparison,
   type Side,
 } from "./compare-runs.ts";
+import { agentDifferences } from "./identities.ts";
 import { hasEnoughTasks, nothingMeasured, type SideName, statementsOf } from "./statements.ts";
 
 // What the command `compare` and the dashboard say of several sides.
@@ -22,6 +24,8 @@ export interface NamedSide<T extends ComparedTrial = ComparedTrial> extends Side
   readonly alias?: string;
   /** Equal for sides that share trials: the id of the run that recorded them, also of a retry, or the path of a file. */
   readonly origin: string;
+  /** Who its agents are; absent: not known. */
+  readonly agents?: readonly AgentIdentity[] | undefined;
   /** Whether the number of its trials depended on their verdicts. */
   readonly isUntilDecided?: true;
 }
@@ -148,6 +152,7 @@ function notesOf(
       if (unfinished !== undefined) return [`${name} ${unfinished}${count === 0 ? "" : `: ${lacking}`}.`];
       return count === 0 ? [] : [`${lacking}.`];
     }),
+    ...(across === "agent" ? [] : agentDifferences(first, second)),
     ...(ended.length === 0
       ? []
       : [

@@ -1,0 +1,32 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { root } from "../support/cli.ts";
+
+/** The arguments of the server whose tools the agents call. */
+export const everything = [
+  join(root, "node_modules/@modelcontextprotocol/server-everything/dist/index.js"),
+  "stdio",
+];
+export const server = { transport: "stdio", command: "node", args: everything };
+
+/** Writes files into a folder, which is created with them. */
+export function writeFiles(folder: string, files: Readonly<Record<string, string>>): void {
+  mkdirSync(folder, { recursive: true });
+  for (const [name, content] of Object.entries(files)) {
+    const file = join(folder, name);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, content);
+  }
+}
+
+/** Processes whose environment names a folder. */
+export function processesOf(folder: string): readonly string[] {
+  return readdirSync("/proc").filter((name) => {
+    if (!/^\d+$/.test(name)) return false;
+    try {
+      return readFileSync(join("/proc", name, "environ"), "latin1").includes(folder);
+    } catch {
+      return false;
+    }
+  });
+}
