@@ -1,7 +1,7 @@
 import { maxMessageBytes } from "../base/limits.ts";
 import { McpvalsError } from "../base/error.ts";
 import { asObject, withoutUndefined, type Json } from "../base/json.ts";
-import { jsonOf, textOf, type WireObject } from "./programs/preset.ts";
+import { countOf, jsonOf, textOf, type WireObject } from "./programs/preset.ts";
 import type { Emit, EventBody } from "../model/event.ts";
 import { toolOrigin, type ToolOrigin } from "./tool-origin.ts";
 import { presetNamed } from "./programs/presets.ts";
@@ -39,6 +39,7 @@ export class AcpUpdates {
   readonly #recorded = new Set<string>();
   #turn: number | undefined;
   #failure: string | undefined;
+  #cost: Cost | undefined;
   #text = "";
   #messageId: string | undefined;
 
@@ -49,6 +50,11 @@ export class AcpUpdates {
   /** Why the agent's model could not be reached, by its last notice in this turn. */
   get failure(): string | undefined {
     return this.#failure;
+  }
+
+  /** What the session has cost so far; undefined when the agent does not report it. */
+  get cost(): Cost | undefined {
+    return this.#cost;
   }
 
   /** Later updates belong to this turn. */
@@ -69,6 +75,7 @@ export class AcpUpdates {
     const { sessionUpdate: kind } = update;
     // Plans, thoughts, modes and the like are not behaviour towards servers or the user.
     if (kind === "agent_message_chunk") this.#takeChunk(update);
+    else if (kind === "usage_update") this.#cost = costIn(asObject(update["cost"])) ?? this.#cost;
     else if (kind === "tool_call" || kind === "tool_call_update") this.#takeTool(update, this.#turn);
   }
 
@@ -209,18 +216,35 @@ export function objectsIn(value: unknown): readonly WireObject[] {
   return Array.isArray(value) ? value.map(asObject) : [];
 }
 
-/** Tokens of each turn, if an agent reports them with its response to the prompt; single requests are unknown. */
+/** Programs report 0 for models whose prices they do not know. */
+function costIn({ amount, currency }: WireObject): Cost | undefined {
+  const isCost = countOf(amount) > 0 && typeof currency === "string" && /^[A-Z]{3}$/.test(currency);
+  return isCost ? { amount: countOf(amount), currency } : undefined;
+}
+
+/** Tokens and cost of each turn, if an agent reports tokens with its response to the prompt; single requests are unknown. */
 export class AcpUsage {
   readonly #of: "turn" | "session";
   #before: Counts = { inputTokens: 0, outputTokens: 0 };
+  #costBefore = 0;
 
   /** `session`: the agent reports the sum of all turns so far. */
   constructor(of: "turn" | "session") {
     this.#of = of;
   }
 
-  /** The tokens of the turn; undefined when the agent does not report them. */
-  take(answer: unknown): Usage | undefined {
+  /** The tokens of the turn, with its cost where that of the session is known; undefined when the agent does not report them. */
+  take(answer: unknown, cost: Cost | undefined): Usage | undefined {
+    const usage = this.#tokens(answer);
+    if (usage === undefined || cost === undefined) return usage;
+    const amount = cost.amount - this.#costBefore;
+    this.#costBefore = cost.amount;
+    // A sum that did not grow is from before the turn.
+    if (amount <= 0) return usage;
+    return { ...usage, cost: { ...cost, amount } };
+  }
+
+  #tokens(answer: unknown): Counts | undefined {
     const reported = reportedUsage(asObject(asObject(answer)["usage"]));
     if (reported === undefined || this.#of === "turn") return reported;
     const before = this.#before;
@@ -232,6 +256,8 @@ export class AcpUsage {
 }
 
 type Counts = Omit<Usage, "cost">;
+
+type Cost = NonNullable<Usage["cost"]>;
 
 function reportedUsage(usage: WireObject): Counts | undefined {
   const count = (key: string): number | undefined => {

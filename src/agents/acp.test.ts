@@ -159,13 +159,13 @@ describe("AcpUsage", () => {
     ],
   ])("reads the tokens of a %s", (of, answers, expected) => {
     const usage = new AcpUsage(of);
-    expect(answers.map((each) => usage.take(each))).toEqual(expected);
+    expect(answers.map((each) => usage.take(each, undefined))).toEqual(expected);
   });
 
   it("counts cached tokens as input, however they are reported", () => {
     const tokens = { inputTokens: 90, outputTokens: 20, cachedReadTokens: 10, cachedWriteTokens: 5 };
     const inputOf = (totalTokens: number): unknown =>
-      new AcpUsage("turn").take({ usage: { ...tokens, totalTokens } })?.inputTokens;
+      new AcpUsage("turn").take({ usage: { ...tokens, totalTokens } }, undefined)?.inputTokens;
     expect([inputOf(125), inputOf(110), inputOf(0)]).toEqual([105, 90, 90]);
   });
 
@@ -174,7 +174,9 @@ describe("AcpUsage", () => {
     { usage: null },
     { usage: { inputTokens: 3 } },
     { usage: { inputTokens: -1, outputTokens: 1 } },
-  ])("finds nothing in %j", (reported) => expect(new AcpUsage("turn").take(reported)).toBeUndefined());
+  ])("finds nothing in %j", (reported) =>
+    expect(new AcpUsage("turn").take(reported, undefined)).toBeUndefined(),
+  );
 });
 
 describe("answerPermission", () => {

@@ -195,7 +195,7 @@ class AcpSession {
     } finally {
       this.#updates.end();
     }
-    const usage = this.#usage.take(answer);
+    const usage = this.#usage.take(answer, this.#updates.cost);
     if (usage !== undefined) emit({ type: "agent.usage", source: "agent", usage });
     // The models whose tokens the response reports, else the model of the session.
     const used = objectsIn(asObject(asObject(answer["_meta"])["quota"])["model_usage"]);

@@ -118,13 +118,33 @@ describe("an agent that speaks ACP", () => {
     expect(eventsOf(recorded, "gateway.connected")).toMatchObject([{ via }]);
   });
 
-  it("has its reported tokens on record, turn by turn, and is refused the files of a client", async () => {
-    const { events } = await play({ users: ["usage 10 5", "fs", "usage 3 2"] });
+  it("has its reported tokens and cost on record, turn by turn, and is refused the files of a client", async () => {
+    const cost = (amount: number): string =>
+      `update ${JSON.stringify({ sessionUpdate: "usage_update", used: 1, size: 9, cost: { amount, currency: "USD" } })}`;
+    const users = [
+      `${cost(0)}\nusage 10 5`,
+      "fs",
+      `${cost(0.5)}\nusage 3 2`,
+      `${cost(0.75)}\nusage 3 2`,
+      "usage 1 1",
+    ];
+    const { events } = await play({ users });
     expect(eventsOf(events, "agent.message")[0]?.text).toBe("-32601");
     const usage = { cacheReadTokens: 1 };
+    const usd = (amount: number): object => ({ amount, currency: "USD" });
     expect(eventsOf(events, "agent.usage")).toEqual([
       { type: "agent.usage", source: "agent", usage: { inputTokens: 10, outputTokens: 5, ...usage } },
-      { type: "agent.usage", source: "agent", usage: { inputTokens: 3, outputTokens: 2, ...usage } },
+      {
+        type: "agent.usage",
+        source: "agent",
+        usage: { inputTokens: 3, outputTokens: 2, ...usage, cost: usd(0.5) },
+      },
+      {
+        type: "agent.usage",
+        source: "agent",
+        usage: { inputTokens: 3, outputTokens: 2, ...usage, cost: usd(0.25) },
+      },
+      { type: "agent.usage", source: "agent", usage: { inputTokens: 1, outputTokens: 1, ...usage } },
     ]);
   });
 
