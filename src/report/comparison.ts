@@ -1,7 +1,7 @@
 import { padToWidth, displayWidth, wrapText } from "../base/columns.ts";
 import { McpvalsError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
-import { visibleText } from "../base/visible-text.ts";
+import { visibleText, escapeMarkdown } from "../base/visible-text.ts";
 import type { ComparisonDocument, ComparedDocument } from "../model/comparison.ts";
 import type { TrialResult } from "../model/result.ts";
 import type { ComparedTrial, Kind } from "./documents/compare-runs.ts";
@@ -11,7 +11,6 @@ import {
   type NamedSide,
   refusalOf,
 } from "./documents/compare-sides.ts";
-import { escapeMarkdown } from "./text.ts";
 import { agentUse, costOf, wasLeftOut } from "./rates.ts";
 import {
   hasEnoughTasks,

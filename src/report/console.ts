@@ -7,7 +7,7 @@ import { countWarnings, exitCode, isServerError } from "./result.ts";
 import { wasNotRun, taskKey } from "./rates.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../model/result.ts";
 import { findingsOf } from "../model/finding.ts";
-import { countOf, formatInteger, visibleText, withoutCommands } from "../base/visible-text.ts";
+import { countOf, formatInteger, visibleText, withoutCommands, clipText } from "../base/visible-text.ts";
 import { explainTrial } from "./explain.ts";
 import {
   calledText,
@@ -31,7 +31,6 @@ import {
 } from "../base/columns.ts";
 import {
   agentsIn,
-  clipText,
   countPieces,
   describeAgent,
   describeCost,
@@ -670,7 +669,7 @@ function goOnTexts({ result, isUnkept }: RunEnd, named: string): readonly string
     return verdict === "interrupted" || isUnkept === true ? [`to go on: ${resume}`] : [];
   if (budget.isUnknown !== true) return [`to go on with a larger budget: ${resume}`];
   return [
-    "to keep the budget: run again with what is unknown, such as a price of the model (--prices FILE)",
+    "to keep the budget: run again with what is unknown, such as a price of the model (--prices FILE) or its tokens (modelProxy of the agent)",
     `to go on without a budget: ${resume} --without-budget`,
   ];
 }

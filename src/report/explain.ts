@@ -7,7 +7,7 @@ import { firstAndLast, lastMessage } from "./evidence.ts";
 import { exitText } from "./render-trace.ts";
 import { isServerError } from "./result.ts";
 import type { TrialResult } from "../model/result.ts";
-import { countOf, quoteBar } from "../base/visible-text.ts";
+import { countOf, quoteBar, type ClipLimits, clipLines, clipText } from "../base/visible-text.ts";
 import { type AgentAct, agentActs, isOfServer } from "../trace/agent-acts.ts";
 import {
   hasFailed,
@@ -19,7 +19,7 @@ import {
   type StepAttempt,
   type StepRun,
 } from "../trace/trajectory.ts";
-import { type ClipLimits, clipLines, clipText, gradeTitle, unmetOptional, weighted } from "./text.ts";
+import { gradeTitle, unmetOptional, weighted } from "./text.ts";
 import { describeInput } from "../model/step.ts";
 import type { SerializedError } from "../base/serialized-error.ts";
 import type { Grade } from "../model/grade.ts";

@@ -4,9 +4,8 @@ import type { Finding, FindingPlace, RunFinding, Severity } from "../model/findi
 import type { ServerSummary } from "../model/check.ts";
 import type { Task } from "../model/task.ts";
 import type { TrialResult } from "../model/result.ts";
-import { countOf, formatInteger, visibleText } from "../base/visible-text.ts";
+import { countOf, formatInteger, visibleText, clipText } from "../base/visible-text.ts";
 import { cutToWidth, displayWidth, padToWidth, type Page, paintText, type Tone } from "../base/columns.ts";
-import { clipText } from "./text.ts";
 
 const marks: Readonly<Record<Severity, { readonly mark: string; readonly tone: Tone }>> = {
   error: { mark: "✗", tone: "bad" },

@@ -1,8 +1,8 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { runVerdict } from "./result.ts";
 import type { RunEnvironment, RunResult, TrialResult } from "../model/result.ts";
 import type { Grade, Verdict } from "../model/grade.ts";
-import { type Gate, gatesOf, gateText } from "./gates.ts";
+import { type Gate, formatMeasure, gatesOf, gateText } from "./gates.ts";
 
 function trial(
   verdict: Verdict,
@@ -326,4 +326,19 @@ it("the lower bound decides about failed trials", () => {
   expect(verdictWith({ lowerBound: 0.9 }, trials)).toBe("pass");
   expect(verdictWith({ lowerBound: 0.95 }, trials)).toBe("incomplete");
   expect(verdictWith({ score: 0 }, trials)).toBe("fail");
+});
+
+describe("a measured value", () => {
+  it.each([
+    ["0.496", 0.495561887, { threshold: 0.9 }],
+    ["0.333", 1 / 3, { threshold: 0, atMost: true as const }],
+    ["0.50", 0.5, { threshold: 0.8 }],
+    ["0.799", 0.79999, { threshold: 0.8 }],
+    ["0.201", 0.20001, { threshold: 0.2, atMost: true as const }],
+    ["0.80", 0.80001, { threshold: 0.8 }],
+    ["0.334", 0.33334, { threshold: 0.3333 }],
+    ["-", null, { threshold: 0.8 }],
+  ])("is shown as %s: %s with %j", (shown, value, wanted) => {
+    expect(formatMeasure({ name: "score", verdict: "fail", trials: 3, value, ...wanted })).toBe(shown);
+  });
 });

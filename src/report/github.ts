@@ -2,7 +2,7 @@ import { alikeFindings } from "../model/alike-findings.ts";
 import type { Task } from "../model/task.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
 import { findingsOf } from "../model/finding.ts";
-import { visibleText } from "../base/visible-text.ts";
+import { visibleText, clipText } from "../base/visible-text.ts";
 import type { TrialResult } from "../model/result.ts";
 import type { TraceEvent } from "../model/event.ts";
 import { agentSummary } from "./explain.ts";
@@ -10,7 +10,6 @@ import { decisionText } from "./decisions.ts";
 import { markdownText } from "./markdown.ts";
 import { hasSeveralServers, placesText } from "./findings.ts";
 import {
-  clipText,
   describeCoverage,
   fullTitle,
   gradedText,

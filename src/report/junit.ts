@@ -4,14 +4,13 @@ import type { Task } from "../model/task.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
 import { decidingGrades, summarize } from "./result.ts";
 import { blocksOf, type Decision, type RunResult, type TrialResult } from "../model/result.ts";
-import { visibleText, visibleXml } from "../base/visible-text.ts";
+import { visibleText, visibleXml, clipText } from "../base/visible-text.ts";
 import { findingsOf } from "../model/finding.ts";
 import { decisionText } from "./decisions.ts";
 import { explainTrial } from "./explain.ts";
 import { placesText } from "./findings.ts";
 import {
   agentsIn,
-  clipText,
   describeAgent,
   describeCoverage,
   describeMocks,

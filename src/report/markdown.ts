@@ -1,5 +1,5 @@
 import { alikeFindings, countFindings } from "../model/alike-findings.ts";
-import { countOf, visibleText } from "../base/visible-text.ts";
+import { countOf, visibleText, clipText, escapeMarkdown } from "../base/visible-text.ts";
 import { clientTable } from "../check/client-table.ts";
 import type { Task } from "../model/task.ts";
 import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts";
@@ -13,11 +13,9 @@ import { comparisonsOf } from "./documents/compare-sides.ts";
 import { decisionText } from "./decisions.ts";
 import { measurementLines } from "./measurements.ts";
 import {
-  clipText,
   describeCost,
   describeCoverage,
   describeMocks,
-  escapeMarkdown,
   fullTitle,
   gapText,
   gradedText,

@@ -1,6 +1,5 @@
 import type { RunResult, TrialResult } from "../model/result.ts";
-import { countOf, formatInteger, visibleText } from "../base/visible-text.ts";
-import { clipText } from "./text.ts";
+import { countOf, formatInteger, visibleText, clipText } from "../base/visible-text.ts";
 import type { JudgeSummary } from "../model/calibration.ts";
 
 const maxShownTrials = 3;

@@ -2,10 +2,10 @@ import { isJsonObject } from "../base/json.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import type { ReporterOutput } from "./reporter.ts";
 import type { TrialResult } from "../model/result.ts";
-import { countOf, formatInteger, withoutCommands } from "../base/visible-text.ts";
+import { countOf, formatInteger, withoutCommands, clipText } from "../base/visible-text.ts";
 import type { Phase, TraceEvent } from "../model/event.ts";
 import { cutToWidth, displayWidth, type Piece, type Style } from "../base/columns.ts";
-import { clipText, countPieces } from "./text.ts";
+import { countPieces } from "./text.ts";
 import { formatElapsed } from "../base/duration.ts";
 
 const maxShownTrials = 4;

@@ -8,7 +8,7 @@ import {
   wasCutOff,
 } from "./proof.ts";
 import { nullAgentWarning } from "./result.ts";
-import { countOf, visibleText } from "../base/visible-text.ts";
+import { countOf, visibleText, clipText } from "../base/visible-text.ts";
 import { explainTrial } from "./explain.ts";
 import {
   cutToWidth,
@@ -20,7 +20,7 @@ import {
   type Piece,
   type Tone,
 } from "../base/columns.ts";
-import { clipText, describeMocks } from "./text.ts";
+import { describeMocks } from "./text.ts";
 import { formatDuration } from "../base/duration.ts";
 
 const maxNameWidth = 44;

@@ -5,9 +5,9 @@ import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts"
 import type { RuleTable } from "../check/check-view.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
 import { blocksOf, type TrialResult } from "../model/result.ts";
-import { visibleJson } from "../base/visible-text.ts";
+import { visibleJson, clipText } from "../base/visible-text.ts";
 import { placesText } from "./findings.ts";
-import { clipText, fullTitle, trialReason, warningRemarks } from "./text.ts";
+import { fullTitle, trialReason, warningRemarks } from "./text.ts";
 import { type Gate, gateText } from "./gates.ts";
 
 const maxShownMessage = 1000;

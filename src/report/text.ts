@@ -7,65 +7,12 @@ import type { Task } from "../model/task.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../model/result.ts";
 import type { Piece } from "../base/columns.ts";
 import { formatDuration } from "../base/duration.ts";
-import { countOf, formatInteger, formatScore, visibleLines, visibleText } from "../base/visible-text.ts";
 import { identitiesOf } from "./documents/identities.ts";
+import { clipText, countOf, formatInteger, formatScore, visibleText } from "../base/visible-text.ts";
 import { addUsage } from "../trace/trajectory.ts";
 import { checkedNothing, costOf, isJudged, wasNotRun } from "./rates.ts";
 import type { Cost, Grade, Usage } from "../model/grade.ts";
 import { type Gate, gateText } from "./gates.ts";
-
-const maxShownErrorLine = 300;
-
-/** How much of a text to show. */
-export interface ClipLimits {
-  readonly lines: number;
-  readonly characters: number;
-  /** Which end matters more; the head unless given. */
-  readonly keep?: "head" | "tail";
-}
-
-/**
- * Text of others as printable lines, shortened; what was left out is said in its place. A tail is led by the line
- * that looks like the error itself, when that would be left out.
- */
-export function clipLines(text: string, { lines: most, characters, keep = "head" }: ClipLimits): string[] {
-  const trimmed = text.replace(/[\r\n]+$/u, "");
-  const cut = Math.max(0, trimmed.length - characters);
-  if (keep === "head") {
-    const lines = visibleLines(trimmed.slice(0, characters));
-    return [...lines.slice(0, most), ...noteOf(lines.length - most, cut, "more")];
-  }
-  const lines = visibleLines(trimmed.slice(cut));
-  const extra = Math.max(0, lines.length - most);
-  const tail = lines.slice(extra);
-  const error = errorLine(trimmed.slice(0, cut) + lines.slice(0, extra).join("\n"));
-  if (error !== undefined) return [error, "…", ...tail.slice(Math.max(0, tail.length - most + 1))];
-  return [...noteOf(extra, cut, "before"), ...tail];
-}
-
-/** Text of others on one line, shortened to about `characters`. */
-export function clipText(text: string, characters: number): string {
-  if (text.length <= characters) return visibleText(text);
-  return `${visibleText(text.slice(0, characters))}… (${countOf(text.length - characters, "more character")})`;
-}
-
-/** A printable text as Markdown shows it. */
-export function escapeMarkdown(text: string): string {
-  return text.replaceAll(/[\\`*_<>|[\]#~&]/gu, (character) => `\\${character}`);
-}
-
-/** The first line that names an error, such as Node's `Error: Cannot find module …`. */
-function errorLine(text: string): string | undefined {
-  // Shortened first: the pattern is slow on very long lines.
-  const lines = text.split("\n").map((line) => line.slice(0, maxShownErrorLine));
-  const found = lines.find((line) => /^\s*(\w*Error|error|fatal|panic)\b.*:/i.test(line));
-  return found === undefined ? undefined : visibleText(found.trimEnd().replaceAll("\t", "  "));
-}
-
-function noteOf(lines: number, characters: number, word: string): string[] {
-  if (characters > 0) return [`… ${countOf(characters, "character")} ${word}`];
-  return lines > 0 ? [`… ${countOf(lines, "line")} ${word}`] : [];
-}
 
 /** The score of an agent's trial where the verdict does not say it: all of a pass, or nothing of a fail. */
 export function partialScore(trial: TrialResult): string {

@@ -1,11 +1,10 @@
 import { alikeFindings } from "../model/alike-findings.ts";
 import { unknownCode } from "../check/catalogue.ts";
 import type { Finding, FindingPlace, RunFinding } from "../model/finding.ts";
-import { visibleText } from "../base/visible-text.ts";
+import { visibleText, clipText } from "../base/visible-text.ts";
 import type { CheckResult } from "../check.ts";
 import { placesText } from "../report/findings.ts";
 import { answerRows } from "../report/explain.ts";
-import { clipText } from "../report/text.ts";
 import { protocolError } from "../trace/trajectory.ts";
 import { Answer } from "./server.ts";
 import { formatDuration } from "../base/duration.ts";
