@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { errorSchema } from "../base/serialized-error.ts";
 import { probeName } from "./check.ts";
-import { json, jsonObject, milliseconds, type Model, text } from "./fields.ts";
+import { json, jsonObject, milliseconds, type Model, text, turnEnd } from "./fields.ts";
 import { gradeSchema, judgeRecordSchema, usageSchema, verdictSchema } from "./grade.ts";
 import { sandboxKind } from "./sandbox.ts";
 import { faultModel } from "./server.ts";
@@ -33,10 +33,6 @@ const written = text.describe("What was written.");
 export const phase = z
   .enum(["workspace", "servers", "probe", "setup", "agent", "verify", "cleanup", "stop"])
   .describe("Part of the trial.");
-
-export const turnEnd = z
-  .enum(["done", "max-steps", "max-tokens", "context-overflow", "limit", "refused", "cancelled"])
-  .describe("How the turn ended: only `done` is the agent's own decision to be finished.");
 
 const fileContent = {
   size: count.describe("In bytes."),

@@ -7,10 +7,9 @@ import type {
   phase,
   stepOutcome,
   trialOutcome,
-  turnEnd,
   workspaceFile,
 } from "./event-schema.ts";
-import type { Model } from "./fields.ts";
+import type { Model, turnEnd } from "./fields.ts";
 import type { JudgeRecord } from "./grade.ts";
 
 // The members of events and their meaning are in event-schema.ts, which no run loads.

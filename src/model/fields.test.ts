@@ -226,6 +226,11 @@ const rows: readonly Row[] = [
     { limits: { trialMs: 60_000, modelMs: 120_000 } },
   ],
   ["Limits.modelCall", { limits: { modelCall: "2s" } }, { limits: { callMs: 30_000, modelMs: 2000 } }],
+  [
+    "Limits.maxCost Limits.maxTokens Limits.maxToolCalls",
+    { limits: { maxCost: 0.5, maxTokens: 9000, maxToolCalls: 7 } },
+    { limits: { maxCost: 0.5, maxTokens: 9000, maxToolCalls: 7 } },
+  ],
   ["Config.trials", { trials: 7 }, { trials: 7 }],
   [
     "Config.check",
@@ -356,6 +361,7 @@ const rows: readonly Row[] = [
   agentRow("temperature", 0),
   agentRow("system", "s"),
   agentRow("maxOutputTokens", 9),
+  agentRow("effort", "high"),
   agentRow("resources", false),
   ["ScriptedAgent.type ScriptedAgent.plan ScriptedSay.say", ...plan([{ say: "" }])],
   [
@@ -512,6 +518,7 @@ const rows: readonly Row[] = [
   judgeRow("api", "chat"),
   judgeRow("temperature", 0),
   judgeRow("maxOutputTokens", 9),
+  judgeRow("effort", "high"),
   judgeRow("passThreshold", 0.1),
 ];
 

@@ -178,4 +178,7 @@ export type ExpectedState = Parsed<typeof expectedStateSchema>;
 export const text = z.string();
 export const texts = z.record(text, text);
 export const milliseconds = z.number().min(0);
+export const turnEnd = z
+  .enum(["done", "max-steps", "max-tokens", "context-overflow", "limit", "refused", "cancelled"])
+  .describe("How the turn ended: only `done` is the agent's own decision to be finished.");
 export const jsonObject: z.ZodType<JsonObject> = z.record(text, json);

@@ -1,6 +1,5 @@
 import * as z from "zod";
-import { turnEnd } from "../../model/event-schema.ts";
-import { anyJson } from "../../model/fields.ts";
+import { anyJson, turnEnd } from "../../model/fields.ts";
 import { usageSchema } from "../../model/grade.ts";
 import { type Exact, withoutUndefined } from "../../base/json.ts";
 import { type AgentAct, agentActs } from "../../trace/agent-acts.ts";
