@@ -2,14 +2,17 @@ import { McpvalsError } from "../base/error.ts";
 import { asObject } from "../base/json.ts";
 import { countOf } from "../base/visible-text.ts";
 import type { Limits } from "../model/eval.ts";
-import type { TraceEvent } from "../model/event.ts";
+import type { EventOf, TraceEvent } from "../model/event.ts";
 import type { Usage } from "../model/grade.ts";
 import { moneyText } from "../report/text.ts";
 
 /** What an agent may use in one trial. */
 type UsageLimits = Pick<Limits, "maxCost" | "maxTokens" | "maxToolCalls">;
 
-/** Watches what the agent of a trial uses, and aborts when that is more than it may. */
+/**
+ * Watches what the agent of a trial uses, and aborts when that is more than it may; not while a server works on a call of it, which would
+ * look like the server's failure.
+ */
 export class AgentLimits {
   readonly #limits: UsageLimits;
   readonly #events: readonly TraceEvent[];
@@ -17,6 +20,8 @@ export class AgentLimits {
   /** Events that have been looked at. */
   #seen: number;
   #calls = 0;
+  /** Calls of tools that are not answered. */
+  readonly #open = new Set<string>();
   /** By whom they are known: an agent program and a proxy count the same ones. */
   readonly #used = { model: none(), agent: none(), proxy: none() };
 
@@ -39,7 +44,7 @@ export class AgentLimits {
       if (event !== undefined) this.#read(event);
     }
     const excess = this.reached.aborted ? undefined : this.#excess();
-    if (excess !== undefined) this.#reached.abort(new Error(excess));
+    if (excess !== undefined && this.#open.size === 0) this.#reached.abort(new Error(excess));
   }
 
   /** To be called at the end of an agent program. Throws when it has not reported what is limited. */
@@ -55,8 +60,18 @@ export class AgentLimits {
   #read(event: TraceEvent): void {
     if (event.type === "model.called" && event.purpose === "agent") this.#add("model", event.usage);
     else if (event.type === "agent.usage") this.#add(event.source, event.usage);
-    else if (event.type === "mcp.message" && event.direction === "client-to-server")
-      this.#calls += asObject(event.message)["method"] === "tools/call" ? 1 : 0;
+    else if (event.type === "mcp.message") this.#readMessage(event);
+  }
+
+  #readMessage({ server, client, direction, message }: EventOf<"mcp.message">): void {
+    const { id, method, params } = asObject(message);
+    const keyOf = (of: unknown): string => JSON.stringify([server, client ?? null, of]);
+    if (direction === "server-to-client") this.#open.delete(method === undefined ? keyOf(id) : "");
+    else if (method === "notifications/cancelled") this.#open.delete(keyOf(asObject(params)["requestId"]));
+    else if (method === "tools/call") {
+      this.#calls += 1;
+      if (id !== undefined) this.#open.add(keyOf(id));
+    }
   }
 
   #add(source: "model" | "agent" | "proxy", { inputTokens, outputTokens, cost }: Usage): void {

@@ -50,6 +50,10 @@ it.each<[string, object, string, number]>([
     const [trial] = resultIn(folder.path).trials;
     expect(trial).toMatchObject({ verdict: "fail" });
     expect(trial).not.toHaveProperty("error");
+    // What the server was asked it has answered.
+    expect(trial?.grades.find(({ grader }) => grader === "tool-call-health")).toMatchObject({
+      verdict: "pass",
+    });
     expect(fake.requests).toHaveLength(asked);
   },
 );
