@@ -23,7 +23,7 @@ export interface HomeOptions {
 
 /**
  * Gives the environment of an agent's program. If each trial has a home of its own, creates it, with a copy of the login of the user and
- * nothing else; it is removed when the trial ends. Throws McpvalsError `agent/home`.
+ * nothing else of the user; it is removed when the trial ends. Throws McpvalsError `agent/home`.
  */
 export async function environmentAtHome(
   spec: AcpAgentSpec | CommandAgentSpec,
@@ -44,10 +44,10 @@ export async function environmentAtHome(
     const content = readLogin(name, login, userHome[login.variable] ?? join(user, login.folder));
     if (content === undefined) continue;
     for (const value of secretsIn(content)) onSecret?.({ name: `login of ${name}`, value });
-    const path = join(home, login.folder, login.file);
-    await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-    await writeFile(path, JSON.stringify(content, undefined, 2), { mode: 0o600 });
+    await writePrivate(join(home, login.folder, login.file), JSON.stringify(content, undefined, 2));
   }
+  for (const [path, content] of Object.entries(known?.files ?? {}))
+    await writePrivate(join(home, path), content);
   const caches = Object.entries({ ...cachesOf(command), ...known?.caches })
     .map(([variable, folder]) => [variable, join(user, folder)] as const)
     .filter(([, folder]) => existsSync(folder));
@@ -55,6 +55,11 @@ export async function environmentAtHome(
   // In the environment of a command agent, names in braces are replaced.
   const written = spec.type === "command" ? mapValues(own, (value) => value.replaceAll("{", "{{")) : own;
   return { ...written, ...env };
+}
+
+async function writePrivate(path: string, content: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await writeFile(path, content, { mode: 0o600 });
 }
 
 function variablesOf(home: string): Variables {
@@ -84,7 +89,7 @@ function refuseForeign(agent: string, workspace: string, names: readonly string[
         "agent/home",
         `agent ${agent} would read ${found}, which is not part of the trial`,
         {
-          hint: "Remove it, set TMPDIR to a folder that has no such file above it, or set home: user to allow it.",
+          hint: "Remove it, set TMPDIR (on Windows TEMP) to a folder with nothing like it above, or set home: user to allow it.",
         },
       );
     if (dirname(folder) === folder) return;

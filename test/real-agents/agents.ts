@@ -34,6 +34,21 @@ function skill(words: string): string {
   return `---\nname: planted\ndescription: ${words}\n---\n${words}\n`;
 }
 
+/** A login of Codex with ChatGPT, whose parts tell who the user is. */
+export function chatgptLogin(token: string): Readonly<Record<string, string>> {
+  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const account = { chatgpt_plan_type: "plus", chatgpt_account_id: "account" };
+  const id = { email: "me@example.com", exp: farAway / 1000, "https://api.openai.com/auth": account };
+  const tokens = {
+    id_token: `${part({ alg: "none" })}.${part(id)}.x`,
+    access_token: token,
+    refresh_token: `${token}-to-refresh`,
+    account_id: "account",
+  };
+  const login = { OPENAI_API_KEY: null, tokens, last_refresh: "2026-01-01T00:00:00Z" };
+  return { ".codex/auth.json": JSON.stringify(login) };
+}
+
 function codexConfig(url: string) {
   const loopback = {
     name: "loopback",

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { presets } from "../../src/agents/programs/presets.ts";
 import type { RunResult } from "../../src/model/result.ts";
 import { folderOf, runCli, startCli } from "../support/cli.ts";
-import { type RealAgent, realAgents } from "./agents.ts";
+import { chatgptLogin, type RealAgent, realAgents } from "./agents.ts";
 import { startFakeModel } from "./fake-model.ts";
 import { processesOf, server, writeFiles } from "./support.ts";
 
@@ -151,7 +151,11 @@ describe.each(realAgents)("$preset in a home of its own", (agent) => {
       const kept = Object.keys(hashesOf(join(place.path, ".mcpvals"))).map((path) =>
         readFileSync(path, "utf8"),
       );
-      for (const text of [stdout, stderr, ...kept]) expect(text).not.toContain(token);
+      for (const text of [stdout, stderr, ...kept]) {
+        expect(text).not.toContain(token);
+        // Where Codex says that it does not reach the apps of the user's account.
+        expect(text).not.toContain("backend-api/ps/mcp");
+      }
     },
   );
 
@@ -187,12 +191,31 @@ describe.each(realAgents)("$preset in a home of its own", (agent) => {
   });
 });
 
-test("gemini opens the copy of the login with Google", { timeout }, async () => {
-  const gemini = realAgents.find(({ preset }) => preset === "gemini");
-  if (gemini === undefined) throw new Error("there is no such agent");
+function agentOf(preset: RealAgent["preset"]): RealAgent {
+  const found = realAgents.find((agent) => agent.preset === preset);
+  if (found === undefined) throw new Error(`there is no agent ${preset}`);
+  return found;
+}
+
+test("codex uses a login with ChatGPT, without its refresh token and its apps", { timeout }, async () => {
   await using model = await startFakeModel(answering);
-  using place = placeFor(gemini, "command", model.url, { isTraced: true, trial: "60s" });
-  writeFiles(place.user, gemini.login(token));
+  using place = placeFor(agentOf("codex"), "command", model.url);
+  writeFiles(place.user, chatgptLogin(token));
+  const { code, stdout, stderr } = await runCli(run, { cwd: place.path, env: place.env });
+  expect(code, stdout + stderr).toBe(0);
+  const sent = model.requests.join("\n");
+  expect(sent).toContain(`Bearer ${token}`);
+  expect(sent).not.toContain("to-refresh");
+  const kept = Object.keys(hashesOf(join(place.path, ".mcpvals"))).map((path) => readFileSync(path, "utf8"));
+  expect(kept.join("\n")).not.toContain(token);
+  // Where Codex would say that it cannot reach the apps of the user's account.
+  expect(kept.join("\n")).not.toContain("backend-api/ps/mcp");
+});
+
+test("gemini opens the copy of the login with Google", { timeout }, async () => {
+  await using model = await startFakeModel(answering);
+  using place = placeFor(agentOf("gemini"), "command", model.url, { isTraced: true, trial: "60s" });
+  writeFiles(place.user, agentOf("gemini").login(token));
   const { stdout, stderr } = await runCli(run, { cwd: place.path, env: place.env });
   const traces = tracesOf(place).join("\n");
   expect(traces, stdout + stderr).toMatch(/mcpvals-home-[^"]*\/\.gemini\/oauth_creds\.json", O_RDONLY/);

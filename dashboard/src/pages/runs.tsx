@@ -220,7 +220,12 @@ const columns: readonly (Column<RunRow> & { readonly needs?: keyof RunRow })[] =
     title: "Agents",
     value: ({ agents }) => agents.map(({ name }) => name).join(", "),
     cell: ({ agents }) =>
-      namesCell(agents.map(({ name, model }) => (model === undefined ? name : `${name} (${model})`))),
+      namesCell(
+        agents.map(({ name, model, home }) => {
+          const about = [model ?? [], home === "user" ? "in the home of the user" : []].flat();
+          return about.length === 0 ? name : `${name} (${about.join(", ")})`;
+        }),
+      ),
     width: 7,
   },
   {

@@ -55,6 +55,7 @@ export const codex: Preset = {
             : { ...rest, tokens: { ...asObject(tokens), refresh_token: "" } },
       },
     ],
+    files: { ".codex/config.toml": "[features]\napps = false\nremote_plugin = false\n" },
     above: ["AGENTS.md", "AGENTS.override.md", ".codex", ".agents"],
   },
   skills: { mountPath: ".agents/skills" },

@@ -69,7 +69,7 @@ export const copilot: Preset = {
     ],
     // Without it, each trial would unpack the program, about 235 MB.
     caches: { COPILOT_PKG_CACHE_HOME: ".cache/copilot" },
-    above: ["AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github", ".mcp.json"],
+    above: ["AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github", ".agents", ".claude", ".mcp.json"],
   },
   skills: { mountPath: ".github/skills", tool: "skill" },
   toolNames: [

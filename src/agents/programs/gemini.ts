@@ -46,7 +46,7 @@ export const gemini: Preset = {
         },
       },
     ],
-    above: ["GEMINI.md", ".gemini"],
+    above: ["GEMINI.md", ".gemini", ".env"],
   },
   skills: { mountPath: ".gemini/skills", tool: "activate_skill" },
   toolNames: [

@@ -29,6 +29,8 @@ export interface ProgramHome {
   /** Variables with which users lead it to other folders and settings; only a program in the user's home gets them. */
   readonly variables: readonly string[];
   readonly login: readonly LoginFile[];
+  /** Files of each trial's home, by path with slashes: they keep away servers of the user that come with the login. */
+  readonly files?: Readonly<Record<string, string>>;
   /** Caches of its own code that are used where they exist, by variable: the path of the folder in the user's home. */
   readonly caches?: Readonly<Record<string, string>>;
   /** Instructions and settings that it reads in the folders above the one it works in, too. */
