@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { checkAgentTemplates, promptNotes } from "./declared-agents.ts";
+import { chooseAgents, checkAgentTemplates, promptNotes } from "./declared-agents.ts";
 import { formatKeyPath } from "../base/json.ts";
 
 function check(...args: string[]): readonly string[] {
@@ -90,4 +90,14 @@ it.each<[string, object, string[]]>([
   ["to another kind of agent", { type: "acp" }, []],
 ])("notes an agent that is told the prompt %s", (_, parts, notes) => {
   expect(promptNotes([{ ...spec, ...parts }])).toEqual(notes);
+});
+
+it.each([
+  ["codex", { type: "acp", preset: "codex" }],
+  ["codex/gpt-5.2", { type: "acp", preset: "codex", model: "gpt-5.2" }],
+  ["opencode/anthropic/claude-x", { type: "acp", preset: "opencode", model: "anthropic/claude-x" }],
+  ["openai/gpt-5.2", "openai/gpt-5.2"],
+])("takes %s for a preset, its model, or a model", (name, agent) => {
+  const [choice] = chooseAgents({}, [name]);
+  expect(choice).toMatchObject({ kind: "known", name, agent });
 });

@@ -173,7 +173,7 @@ export const namedAgentSchema = z.union([
   ...agents,
 ]);
 
-/** What `agent` may be; a text is the name of one in `agents`, a model id, or a preset. */
+/** What `agent` may be; a text is the name of one in `agents`, a model id, or a preset, also with a model behind a slash. */
 export const agentSchema = z.union([filledText, ...agents]);
 
 export type ParsedAgent = z.output<typeof namedAgentSchema>;
@@ -221,9 +221,15 @@ function resolveAgent(name: string, declared: Readonly<Record<string, ParsedAgen
   if (own !== undefined) return { kind: "known", name, agent: own };
   const builtin = builtinAgents.find((each) => each === name);
   if (builtin !== undefined) return { kind: "builtin", name: builtin };
-  const preset = agentPresets.find((each) => each === name);
+  const [program = "", ...rest] = name.split("/");
+  const preset = agentPresets.find((each) => each === program);
+  const model = rest.join("/");
   if (preset !== undefined)
-    return { kind: "known", name, agent: { type: "acp", preset, env: {}, inheritEnv: [] } };
+    return {
+      kind: "known",
+      name,
+      agent: { type: "acp", preset, env: {}, inheritEnv: [], ...(model === "" ? {} : { model }) },
+    };
   if (name.includes("/")) return { kind: "known", name, agent: name };
   const known = suggestion(name, [...Object.keys(declared), ...builtinAgents, ...agentPresets], "agents");
   return { kind: "unknown", name, hint: `${known} A model id is written PROVIDER/MODEL.` };

@@ -290,6 +290,7 @@ export interface SourceFlags {
   readonly difficulty?: readonly string[];
   readonly variant?: readonly string[];
   readonly agent?: readonly string[];
+  readonly model?: string;
   readonly judge?: string;
   readonly mcpConfig?: string;
   readonly prices?: string;
@@ -320,7 +321,8 @@ export function addSourceFlags(command: Command): Command {
         "-a, --agent <name>",
         `agent of the file, a model id, oracle, null or a preset (${presets}); repeatable`,
         collect,
-      ),
+      )
+      .option("--model <id>", "model of the agents that --agent names by their preset"),
   );
 }
 
@@ -349,12 +351,26 @@ export function loadOptions(sources: readonly string[], flags: SourceFlags): Omi
   return {
     sources: config === undefined ? sources : [config],
     env: flags.env ?? {},
-    agents: flags.agent ?? [],
+    agents: requestedAgents(flags),
     judgeModel: flags.judge,
     mcpConfig: flags.mcpConfig,
     prices: flags.prices,
     allowOutside: flags.allowOutside ?? false,
   };
+}
+
+/** The agents of `--agent`, with the model of `--model`. Throws `usage/invalid-option` for a model that no preset is named for. */
+function requestedAgents({ agent: names = [], model }: SourceFlags): readonly string[] {
+  if (model === undefined) return names;
+  const other = names.find((name) => !agentPresets.some((preset) => preset === name));
+  if (names.length > 0 && other === undefined) return names.map((name) => `${name}/${model}`);
+  const message =
+    other === undefined
+      ? "--model needs the agent whose model it is"
+      : `--model is not for the agent ${JSON.stringify(other)}, which is no preset`;
+  throw new McpvalsError("usage/invalid-option", message, {
+    hint: `Name a preset: --agent codex --model ${model}. The agents of a file have their model there, and a model id is an agent by itself: --agent PROVIDER/MODEL.`,
+  });
 }
 
 export function taskFilters({ task, tag, label: labels, difficulty, variant }: SourceFlags): Filters {

@@ -324,6 +324,20 @@ Servers
     expect([none.code, none.stdout.includes("Agents")]).toEqual([0, false]);
   });
 
+  it("--model is the model of the presets that --agent names, and of nothing else", async () => {
+    for (const given of ["--agent codex --model gpt-5.2", "--agent codex/gpt-5.2"]) {
+      const planned = await mcpvals(`plan ${given}`);
+      expect([planned.code, planned.stdout]).toEqual([0, expect.stringContaining("agent codex/gpt-5.2")]);
+    }
+    for (const [given, why] of [
+      ["--model gpt-5.2", "--model needs the agent whose model it is"],
+      ["--agent bob --model gpt-5.2", '--model is not for the agent "bob", which is no preset'],
+    ] as const) {
+      const refused = await mcpvals(`validate ${given}`);
+      expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(why)]);
+    }
+  });
+
   it("list --json and validate --json are JSON", async () => {
     const [list, validate] = [await mcpvals("list --json"), await mcpvals("validate --json")];
     const common = { name: "example", file: join(folder.path, file), agents: ["ada"], servers: ["default"] };
