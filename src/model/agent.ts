@@ -17,6 +17,9 @@ export const homes = ["trial", "user"] as const;
 /** What may be allowed to an agent that asks for permission. */
 const permissionPolicies = ["allow", "allow-mcp", "deny"] as const;
 
+/** How much a model may reason before it answers. */
+const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+
 /** What a report says of an agent: enough to know who acted, nothing secret. */
 export const agentSummarySchema = z
   .strictObject({
@@ -37,6 +40,10 @@ export const agentSummarySchema = z
       .describe(
         "Of a program: whether each trial has a home folder of its own, or all have that of the user.",
       )
+      .exactOptional(),
+    effort: z
+      .enum(efforts)
+      .describe("How much its model may reason. Absent: as its provider decides.")
       .exactOptional(),
     systemHash: z
       .string()
@@ -80,7 +87,7 @@ const modelFields = {
   api: optional(z.enum(["responses", "chat"]), "Which OpenAI API to use.", "the provider's usual one"),
   temperature: optional(z.number().min(0), "Sampling temperature.", "the provider's"),
   effort: optional(
-    z.enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"]),
+    z.enum(efforts),
     "How much the model may reason before it answers. A level that the model does not know becomes the nearest one, and models that do not reason ignore it.",
     "the provider's",
   ),

@@ -159,7 +159,13 @@ function planVariant({ name, servers }: Variant): VariantPlan {
 export function summarizeAgent(agent: AgentSpec): AgentSummary {
   const { name, type } = agent;
   if (agent.type === "model")
-    return withoutUndefined({ name, type, model: agent.model, systemHash: agent.systemHash });
+    return withoutUndefined({
+      name,
+      type,
+      model: agent.model,
+      effort: agent.effort,
+      systemHash: agent.systemHash,
+    });
   if (agent.type !== "acp" && agent.type !== "command") return { name, type };
   const { model, preset, userHome } = agent;
   const permissions = agent.type === "acp" ? agent.permissions : undefined;

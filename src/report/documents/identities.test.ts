@@ -36,6 +36,7 @@ it.each<[string, AgentIdentity, string]>([
   ["protocol", { ...codex, type: "command" }, "type acp and command"],
   ["model", { ...codex, model: "m" }, "chosen model none and m"],
   ["prompt", { ...codex, systemHash: "abc" }, "system prompt none and abc"],
+  ["effort", { ...codex, effort: "high" }, "effort none and high"],
 ])("tells that another %s is not the same agent", (_, other, said) => {
   expect(agentDifferences(side("a", [codex]), side("b", [other]))).toEqual([
     `The agents of a and b are not the same (codex): ${said}.`,

@@ -33,6 +33,7 @@ const traits = {
   models: "model",
   permissions: "permissions",
   home: "home",
+  effort: "effort",
   systemHash: "system prompt",
 } as const;
 
