@@ -4,7 +4,8 @@ import { isJsonObject, withoutUndefined, type Json, type JsonObject } from "../b
 import type { ModelAgentSpec } from "../model/agent.ts";
 import type { TurnEnd } from "../model/event.ts";
 import type { SharedLimits } from "../process/adaptive-limit.ts";
-import { type Environment, locateModel, type ModelAccess, resolveModel } from "./models/resolve-model.ts";
+import type { Environment, ModelAccess } from "./models/model-access.ts";
+import { locateModel, resolveModel } from "./models/resolve-model.ts";
 import { callSettings, createRetryingModel, loadAiSdk, type RetrySettings } from "./models/retrying-model.ts";
 import { abortWithAny } from "../process/deadline.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
@@ -239,7 +240,7 @@ class Conversation {
       const options = { timeoutMs: context.callTimeoutMs, signal, progress: true };
       const outcome = await tool.call(call.input as JsonObject, options);
       // OpenAI's chat format has only text in tool results; an image would be sent as megabytes of base64 text.
-      const images = access.wire !== "openai-chat" && access.wire !== "openai-compatible";
+      const images = !["openai-chat", "azure-chat", "openai-compatible"].includes(access.wire);
       if (!("rejected" in outcome)) return toolOutput(outcome, { images });
       ({ rejected } = outcome);
     }

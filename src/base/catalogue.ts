@@ -116,7 +116,10 @@ export const errorCatalogue = {
     "The agent program did not report what a limit of the trial needs: its tokens, or a cost or a model with a price. Count its tokens with `modelProxy`, add its model to the file of prices, or leave out the limit.",
   ),
   "model/no-key": environment(
-    "No API key for the model's provider. Set the provider's API key, or choose another agent with --agent.",
+    "No API key for the model's provider, or no region, project or address. Set the provider's variables, or choose another agent with --agent.",
+  ),
+  "model/no-package": environment(
+    "The package for the model's provider is not installed. Install it beside mcpvals, as the message says.",
   ),
   "model/unknown-provider": usage(
     "Unknown provider in a model id. Use PROVIDER/MODEL, or set baseURL for an OpenAI-compatible server.",

@@ -87,6 +87,12 @@ it("takes them from variables, the command line, server environments and provide
         OPENAI_API_KEY: "sk-oai",
         GEMINI_API_KEY: "gem-key",
         ANTHROPIC_AUTH_TOKEN: "ant-token",
+        AZURE_OPENAI_API_KEY: "azure-key",
+        AWS_BEARER_TOKEN_BEDROCK: "bedrock-key",
+        AWS_ACCESS_KEY_ID: "AKIA-1",
+        AWS_SECRET_ACCESS_KEY: "aws-secret",
+        AWS_SESSION_TOKEN: "aws-session",
+        AWS_REGION: "eu-west-1",
         OTHER_TOKEN: "unused-by-us",
       },
       serverEnvironments: [{ GITHUB_TOKEN: "inherited", PATH: "/bin:/usr/bin" }],
@@ -100,6 +106,11 @@ it("takes them from variables, the command line, server environments and provide
     "sk-oai": "OPENAI_API_KEY",
     "gem-key": "GEMINI_API_KEY",
     "ant-token": "ANTHROPIC_AUTH_TOKEN",
+    "azure-key": "AZURE_OPENAI_API_KEY",
+    "bedrock-key": "AWS_BEARER_TOKEN_BEDROCK",
+    "AKIA-1": "AWS_ACCESS_KEY_ID",
+    "aws-secret": "AWS_SECRET_ACCESS_KEY",
+    "aws-session": "AWS_SESSION_TOKEN",
   });
 });
 

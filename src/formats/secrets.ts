@@ -35,7 +35,11 @@ export function collectSecrets(sources: SecretSources): Secret[] {
     ...[...servers, judge, ...agents].flatMap(partSecrets),
     // Keys of model providers: no server or report has a reason to repeat them.
     ...Object.entries(environment)
-      .filter(([name]) => /_API_KEY$|^(?:ANTHROPIC|CLAUDE|OPENAI)_.*TOKEN$/.test(name))
+      .filter(([name]) =>
+        /_API_KEY$|^(?:ANTHROPIC|CLAUDE|OPENAI)_.*TOKEN$|^AWS_(?:BEARER_TOKEN_BEDROCK|ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)$/.test(
+          name,
+        ),
+      )
       .map(([name, value]) => ({ name, value })),
   ];
   const byValue = new Map<string, string>();

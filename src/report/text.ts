@@ -128,7 +128,7 @@ function hasAskedJudge({ judge, judged, error }: Grade): boolean {
   return (
     (judge ?? judged) !== undefined ||
     error?.code.startsWith("judge/") ||
-    (error?.code.startsWith("model/") === true && error.code !== "model/no-key")
+    (error?.code.startsWith("model/") === true && !["model/no-key", "model/no-package"].includes(error.code))
   );
 }
 

@@ -44,24 +44,86 @@ async function run(
 }
 
 interface WireCase {
+  readonly name: string;
   readonly wire: string;
+  /** Where requests go, and the header with the key. */
+  readonly path: string;
+  readonly key: readonly [header: string, value: string];
   /** Whether its tool results can carry images. */
   readonly images: boolean;
   readonly spec: (url: string) => Partial<ModelAgentSpec>;
 }
 
+const bearer = ["authorization", "Bearer test-key"] as const;
+
 const wires: readonly WireCase[] = [
-  { wire: "anthropic", images: true, spec: () => ({}) },
-  { wire: "openai-responses", images: true, spec: (baseURL) => ({ model: "openai/gpt-5", baseURL }) },
   {
+    name: "anthropic",
+    wire: "anthropic",
+    path: "/v1/messages",
+    key: ["x-api-key", "test-key"],
+    images: true,
+    spec: () => ({}),
+  },
+  {
+    name: "openai-responses",
+    wire: "openai-responses",
+    path: "/v1/responses",
+    key: bearer,
+    images: true,
+    spec: (baseURL) => ({ model: "openai/gpt-5", baseURL }),
+  },
+  {
+    name: "openai-chat",
     wire: "openai-chat",
+    path: "/v1/chat/completions",
+    key: bearer,
     images: false,
     spec: (baseURL) => ({ model: "openai/gpt-4o", baseURL, api: "chat" }),
   },
-  { wire: "google", images: true, spec: (baseURL) => ({ model: "google/gemini-2.5-flash", baseURL }) },
+  {
+    name: "google",
+    wire: "google",
+    path: "/v1beta/models/gemini-2.5-flash:generateContent",
+    key: ["x-goog-api-key", "test-key"],
+    images: true,
+    spec: (baseURL) => ({ model: "google/gemini-2.5-flash", baseURL }),
+  },
+  {
+    name: "azure",
+    wire: "openai-responses",
+    path: "/openai/v1/responses",
+    key: ["api-key", "test-key"],
+    images: true,
+    spec: (baseURL) => ({ model: "azure/my-deployment", baseURL }),
+  },
+  {
+    name: "azure-chat",
+    wire: "openai-chat",
+    path: "/openai/v1/chat/completions",
+    key: ["api-key", "test-key"],
+    images: false,
+    spec: (baseURL) => ({ model: "azure/my-deployment", baseURL, api: "chat" }),
+  },
+  {
+    name: "bedrock",
+    wire: "bedrock",
+    path: "/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse",
+    key: bearer,
+    images: true,
+    spec: (baseURL) => ({ model: "bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", baseURL }),
+  },
+  {
+    name: "vertex",
+    wire: "google",
+    path: "/v1/publishers/google/models/gemini-2.5-flash:generateContent",
+    key: ["x-goog-api-key", "test-key"],
+    images: true,
+    spec: (url) => ({ model: "vertex/gemini-2.5-flash", baseURL: `${url}/v1/publishers/google` }),
+  },
 ];
 
-describe.each(wires)("over $wire", ({ wire, images, spec: specOf }) => {
+describe.each(wires)("over $name", ({ wire, path, key: [header, key], images, spec: specOf }) => {
   test("calls a real server's tools and carries the whole conversation into the next turn", async () => {
     await using provider = await startFakeProvider([
       {
@@ -95,6 +157,8 @@ describe.each(wires)("over $wire", ({ wire, images, spec: specOf }) => {
     const usage = { inputTokens: 100, outputTokens: 7, cacheReadTokens: 40, requests: 1 };
     expect(calls[0]?.usage).toMatchObject(usage);
     expect(provider.requests.map((request) => request.wire)).toEqual([wire, wire, wire, wire]);
+    for (const request of provider.requests)
+      expect([request.path, request.headers[header]]).toEqual([path, key]);
     const last = provider.requests.at(-1);
     expect(last?.users).toEqual(["Add 2 and 3.", "Echo hello."]);
     expect(last?.assistants).toEqual(["I will add.", "It is 5."]);
@@ -197,7 +261,7 @@ describe("limits and settings", () => {
   });
 
   test.each(wires)(
-    "effort is sent over $wire, and Anthropic is asked to cache",
+    "effort is sent over $name, and Anthropic is asked to cache",
     async ({ wire, spec: specOf }) => {
       await using provider = await startFakeProvider(() => ({ text: "hi" }));
       await run(spec(provider, { ...specOf(provider.url), effort: "low" }));

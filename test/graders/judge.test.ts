@@ -83,6 +83,9 @@ describe("verdicts", () => {
     ["OpenAI Responses", { model: "openai/gpt-5" }],
     ["OpenAI chat", { model: "openai/gpt-4o", api: "chat" }],
     ["Google", { model: "google/gemini-2.5-flash" }],
+    ["Azure", { model: "azure/prod" }],
+    ["Bedrock", { model: "bedrock/anthropic.claude-sonnet-4-5-20250929-v1:0" }],
+    ["Bedrock, a model that needs a tool for JSON", { model: "bedrock/amazon.nova-lite-v1:0" }],
   ])("over %s", async (_wire, spec) => {
     await using provider = await startFakeProvider([{ text: verdict(0.9), usage: { input: 20, output: 4 } }]);
     const { events, ...grade } = await judge(provider, { spec });

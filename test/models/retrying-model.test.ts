@@ -383,19 +383,18 @@ describe("the process's own environment", () => {
     vi.unstubAllEnvs();
   });
 
-  test.each(["anthropic/claude-sonnet-4-5", "openai/gpt-5", "google/gemini-2.5-flash"])(
-    "is never read for %s",
-    async (model) => {
-      vi.stubEnv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/");
-      vi.stubEnv("OPENAI_BASE_URL", "http://127.0.0.1:9/");
-      vi.stubEnv("ANTHROPIC_API_KEY", "wrong");
-      vi.stubEnv("OPENAI_API_KEY", "wrong");
-      vi.stubEnv("GOOGLE_GENERATIVE_AI_API_KEY", "wrong");
-      await using provider = await startFakeProvider([{ text: "ok" }], { key: apiKey });
-      await ask(provider.url, { spec: { model } }).answer;
-      expect(provider.requests).toHaveLength(1);
-    },
-  );
+  const models = ["anthropic/claude-sonnet-4-5", "openai/gpt-5", "google/gemini-2.5-flash"];
+  const clouds = ["azure/gpt-5", "bedrock/amazon.nova-lite-v1"];
+  test.each([...models, ...clouds])("is never read for %s", async (model) => {
+    for (const name of ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"])
+      vi.stubEnv(name, "http://127.0.0.1:9/");
+    for (const name of ["ANTHROPIC", "OPENAI", "GOOGLE_GENERATIVE_AI", "AZURE", "AZURE_OPENAI"])
+      vi.stubEnv(`${name}_API_KEY`, "wrong");
+    vi.stubEnv("AWS_BEARER_TOKEN_BEDROCK", "wrong");
+    await using provider = await startFakeProvider([{ text: "ok" }], { key: apiKey });
+    await ask(provider.url, { spec: { model } }).answer;
+    expect(provider.requests).toHaveLength(1);
+  });
 
   test("sends no key to a local server that was given none", async () => {
     vi.stubEnv("OPENAI_API_KEY", "wrong");

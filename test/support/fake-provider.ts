@@ -94,7 +94,8 @@ export interface FakeProvider extends AsyncDisposable {
 
 /**
  * Starts a model provider on loopback that speaks the wire formats of Anthropic (Messages), OpenAI (Responses and Chat
- * Completions, the latter also that of local servers) and Google (generateContent), told apart by path. A request that
+ * Completions, the latter also that of local servers), Google (generateContent) and Amazon Bedrock (Converse), told apart by path; also as
+ * Azure and Google Vertex speak the wire formats of OpenAI and Google. A request that
  * the real API would refuse is refused with 400 and what is wrong with it, and so is one beyond the script's end.
  *
  * `await using provider = await startFakeProvider([{ tool: "echo", args: { message: "hi" } }, { text: "done" }])`
@@ -224,6 +225,8 @@ const unless = (holds: boolean, problem: string): Item[] => (holds ? [] : [{ pro
 const wrongKey = "the key is missing or wrong";
 const bearer = ({ authorization }: IncomingHttpHeaders): string =>
   authorization?.replace(/^Bearer /, "") ?? "";
+/** Azure has a header of its own. */
+const openaiKey = (headers: IncomingHttpHeaders): string => text(headers["api-key"] ?? bearer(headers));
 
 function readRequest(
   wire: keyof typeof wires,
@@ -375,6 +378,23 @@ function googleItem({ role, parts: written }: Fields, index: number): readonly I
   });
 }
 
+function bedrockItem(role: unknown, block: Fields): readonly Item[] {
+  const { toolUse, toolResult } = block;
+  if (toolUse !== undefined && role === "assistant") {
+    const { toolUseId, name } = fields(toolUse);
+    return [{ call: text(toolUseId), tool: text(name) }];
+  }
+  if (toolResult !== undefined && role === "user") {
+    const { toolUseId, content, status } = fields(toolResult);
+    const images = list(content).filter((part) => part["image"] !== undefined).length;
+    const result = said(content, "\n").trim();
+    return [{ of: text(toolUseId), result, isError: status === "error", images }];
+  }
+  const words = text(block["text"]);
+  const item = role === "user" ? { user: words } : { assistant: words };
+  return [...unless(words.trim() !== "", "the text field in a content block is blank"), item];
+}
+
 function openaiError(status: number, message: string): unknown {
   const type = status === 429 ? "rate_limit_error" : status >= 500 ? "server_error" : "invalid_request_error";
   return { error: { message, type, param: null, code: status === 401 ? "invalid_api_key" : null } };
@@ -455,8 +475,8 @@ const wires = {
   },
   /** OpenAI's Responses API, without anything stored. */
   "openai-responses": {
-    path: /^\/v1\/responses$/,
-    keyOf: bearer,
+    path: /^(?:\/openai)?\/v1\/responses$/,
+    keyOf: openaiKey,
     needsKey: true,
     toolName: openaiToolName,
     tools: (body) => list(body["tools"]).map((tool) => ({ name: tool["name"], schema: tool["parameters"] })),
@@ -498,8 +518,8 @@ const wires = {
   },
   /** OpenAI's Chat Completions API; local servers speak it too, and need no key. */
   "openai-chat": {
-    path: /^\/v1\/chat\/completions$/,
-    keyOf: bearer,
+    path: /^(?:\/openai)?\/v1\/chat\/completions$/,
+    keyOf: openaiKey,
     needsKey: false,
     toolName: openaiToolName,
     tools: (body) =>
@@ -539,10 +559,10 @@ const wires = {
     },
     error: openaiError,
   },
-  /** Google's Gemini API. */
+  /** Google's Gemini API, and that of Vertex. */
   google: {
-    path: /^\/v1beta\/models\/([^/:]+):generateContent$/,
-    keyOf: (headers) => text(headers["x-goog-api-key"]),
+    path: /^\/(?:v1beta|v1(?:beta1)?(?:\/projects\/p\/locations\/l)?\/publishers\/google)\/models\/([^/:]+):generateContent$/,
+    keyOf: (headers) => text(headers["x-goog-api-key"] ?? bearer(headers)),
     needsKey: true,
     toolName: /^[a-zA-Z_][a-zA-Z0-9_.-]{0,63}$/,
     tools: (body) =>
@@ -580,5 +600,61 @@ const wires = {
       };
       return { error: { code, message, status: names[code] ?? "INTERNAL" } };
     },
+  },
+  /** Amazon Bedrock's Converse API. */
+  bedrock: {
+    path: /^\/model\/([^/]+)\/converse$/,
+    keyOf: bearer,
+    needsKey: true,
+    toolName: /^[a-zA-Z0-9_-]{1,64}$/,
+    tools: (body) =>
+      list(fields(body["toolConfig"])["tools"]).map(({ toolSpec }) => {
+        const { name, inputSchema } = fields(toolSpec);
+        return { name, schema: fields(inputSchema)["json"] };
+      }),
+    items(body) {
+      const messages = list(body["messages"]);
+      const roles = messages.map(({ role }) => role);
+      return [
+        ...unless(
+          roles.every((role, index) => role === (index % 2 === 0 ? "user" : "assistant")),
+          `the roles do not alternate: ${roles.join()}`,
+        ),
+        { system: said(body["system"], "\n") },
+        ...messages.flatMap(({ role, content }) =>
+          list(content).flatMap((block) => bedrockItem(role, block)),
+        ),
+      ];
+    },
+    answer(reply, { body, tools }, number) {
+      // A verdict is asked for as the arguments of a tool where the model has no other way to JSON.
+      const { any } = fields(fields(fields(body)["toolConfig"])["toolChoice"]);
+      const asTool = any !== undefined && reply.text !== undefined && reply.calls.length === 0;
+      const calls = asTool
+        ? [{ tool: tools[0] ?? "", args: JSON.parse(reply.text) as unknown }]
+        : reply.calls;
+      const words = asTool || reply.text === undefined ? [] : [{ text: reply.text }];
+      const uses = calls.map(({ tool: name, args: input = {} }, index) => ({
+        toolUse: { toolUseId: `tooluse_${number}_${index}`, name, input },
+      }));
+      const ends = {
+        length: "max_tokens",
+        refusal: "content_filtered",
+        none: uses.length > 0 ? "tool_use" : "end_turn",
+      };
+      const { input = 10, output = 5, cacheRead = 0 } = reply.usage ?? {};
+      return {
+        output: { message: { role: "assistant", content: [...words, ...uses] } },
+        stopReason: ends[reply.finish ?? "none"],
+        usage: {
+          inputTokens: input - cacheRead,
+          outputTokens: output,
+          totalTokens: input + output,
+          cacheReadInputTokens: cacheRead,
+        },
+        metrics: { latencyMs: 1 },
+      };
+    },
+    error: (_status, message) => ({ message }),
   },
 } satisfies Readonly<Record<string, Wire>>;

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { ModelSpec } from "../../model/agent.ts";
-import { type Environment, locateModel } from "./resolve-model.ts";
+import type { Environment } from "./model-access.ts";
+import { loadPackage } from "./cloud-providers.ts";
+import { locateModel } from "./resolve-model.ts";
 import { askedDelay, defaultRetryPolicy, retryDelay } from "../../process/retry.ts";
 
 const keys: Environment = { ANTHROPIC_API_KEY: "a", OPENAI_API_KEY: "o", GEMINI_API_KEY: "g" };
@@ -78,13 +80,16 @@ describe("locateModel", () => {
   });
 
   const unknown = "model/unknown-provider";
-  const names = "anthropic, openai, google, ollama, lmstudio, openai-compatible";
+  const names = "anthropic, openai, google, ollama, lmstudio, openai-compatible, azure, bedrock, vertex";
   const variables = "GOOGLE_GENERATIVE_AI_API_KEY nor GEMINI_API_KEY nor GOOGLE_API_KEY";
   it.each<[ModelSpec, string, RegExp]>([
     [anthropic, "model/no-key", /ANTHROPIC_API_KEY is not set/],
     [{ model: "google/m" }, "model/no-key", new RegExp(`neither ${variables} is set`)],
     [{ model: "claude/m" }, unknown, /no provider is called "claude"; .* Did you mean anthropic\/m\?/],
     [{ model: "OpenAI/gpt-5" }, unknown, /Did you mean openai\/gpt-5\?/],
+    [{ model: "azure-openai/m" }, unknown, /Did you mean azure\/m\?/],
+    [{ model: "bedrok/m" }, unknown, /Did you mean bedrock\/m\?/],
+    [{ model: "vertex/" }, unknown, /names no model/],
     [{ model: "antropic/m" }, unknown, /Did you mean anthropic\/m\?/],
     [{ model: "mistral/large" }, unknown, new RegExp(`the providers are ${names}\\.$`)],
     [{ model: "llama" }, unknown, /"llama" names no provider/],
@@ -109,6 +114,163 @@ describe("locateModel", () => {
   it("names the variable that an invalid base URL comes from", () => {
     const env = { ANTHROPIC_API_KEY: "k", ANTHROPIC_BASE_URL: "nowhere" };
     expect(() => locateModel(anthropic, env)).toThrow(/^ANTHROPIC_BASE_URL of anthropic\/m/);
+  });
+});
+
+describe("locateModel of a cloud", () => {
+  const azure = { AZURE_OPENAI_ENDPOINT: "https://r.openai.azure.com", AZURE_OPENAI_API_KEY: "z" };
+  const aws = { AWS_ACCESS_KEY_ID: "AKIA1", AWS_SECRET_ACCESS_KEY: "s1" };
+  const credentials = { accessKeyId: "AKIA1", secretAccessKey: "s1" };
+  const region = { AWS_REGION: "eu-west-1" };
+  const place = { GOOGLE_VERTEX_PROJECT: "p1", GOOGLE_VERTEX_LOCATION: "europe-west4" };
+  const inProject = (host: string, location: string): string =>
+    `https://${host}/v1beta1/projects/p1/locations/${location}`;
+  const express = "https://aiplatform.googleapis.com/v1/publishers/google";
+
+  it.each<[ModelSpec, Environment, Readonly<Record<string, unknown>>]>([
+    [
+      { model: "azure/my-gpt" },
+      azure,
+      {
+        provider: "azure",
+        model: "my-gpt",
+        wire: "azure-responses",
+        baseURL: "https://r.openai.azure.com/openai/v1",
+        apiKey: "z",
+      },
+    ],
+    [{ model: "azure/d", api: "chat" }, azure, { wire: "azure-chat" }],
+    [
+      { model: "azure/d" },
+      { AZURE_OPENAI_ENDPOINT: "https://r.services.ai.azure.com/api/projects/p/", AZURE_API_KEY: "y" },
+      { baseURL: "https://r.services.ai.azure.com/api/projects/p/openai/v1", apiKey: "y" },
+    ],
+    [{ model: "azure/d", baseURL: "http://h/openai" }, azure, { baseURL: "http://h/openai/v1" }],
+    [{ model: "azure/d", baseURL: "http://h/v1/", apiKey: "k" }, {}, { baseURL: "http://h/v1", apiKey: "k" }],
+    [
+      { model: "bedrock/a.b-v1:0" },
+      { ...region, AWS_BEARER_TOKEN_BEDROCK: "b", ...aws },
+      {
+        provider: "bedrock",
+        model: "a.b-v1:0",
+        wire: "bedrock",
+        baseURL: "https://bedrock-runtime.eu-west-1.amazonaws.com",
+        apiKey: "b",
+        signing: undefined,
+      },
+    ],
+    [
+      { model: "bedrock/m" },
+      { ...aws, AWS_SESSION_TOKEN: "t", AWS_DEFAULT_REGION: "cn-north-1" },
+      {
+        baseURL: "https://bedrock-runtime.cn-north-1.amazonaws.com.cn",
+        apiKey: undefined,
+        signing: { region: "cn-north-1", credentials: { ...credentials, sessionToken: "t" } },
+      },
+    ],
+    [{ model: "bedrock/m", apiKey: "k", baseURL: "http://h" }, {}, { baseURL: "http://h/", apiKey: "k" }],
+    [
+      { model: "bedrock/m" },
+      { ...aws, ...region, AWS_ENDPOINT_URL_BEDROCK_RUNTIME: "http://h:1/x/" },
+      { baseURL: "http://h:1/x", signing: { region: "eu-west-1", credentials } },
+    ],
+    [
+      { model: "vertex/gemini-2.5-flash" },
+      { GOOGLE_VERTEX_API_KEY: "v" },
+      { provider: "vertex", model: "gemini-2.5-flash", wire: "vertex", baseURL: express, apiKey: "v" },
+    ],
+    [
+      { model: "vertex/m" },
+      place,
+      {
+        baseURL: `${inProject("europe-west4-aiplatform.googleapis.com", "europe-west4")}/publishers/google`,
+        apiKey: undefined,
+      },
+    ],
+    [
+      { model: "vertex/endpoints/12" },
+      { GOOGLE_CLOUD_PROJECT: "p1", GOOGLE_CLOUD_LOCATION: "global" },
+      { model: "endpoints/12", baseURL: inProject("aiplatform.googleapis.com", "global") },
+    ],
+    [
+      { model: "vertex/m" },
+      { ...place, GOOGLE_VERTEX_LOCATION: "eu" },
+      { baseURL: `${inProject("aiplatform.eu.rep.googleapis.com", "eu")}/publishers/google` },
+    ],
+    [{ model: "vertex/m", baseURL: "http://h/p/" }, {}, { baseURL: "http://h/p" }],
+  ])("finds %j with %j", (spec, env, expected) => {
+    const access: Readonly<Record<string, unknown>> = { ...locateModel(spec, env) };
+    expect(Object.fromEntries(Object.keys(expected).map((name) => [name, access[name]]))).toEqual(expected);
+  });
+
+  const noKey = "model/no-key";
+  const invalid = "config/invalid-value";
+  it.each<[ModelSpec, Environment, string, RegExp, RegExp?]>([
+    [
+      { model: "azure/d" },
+      {},
+      noKey,
+      /no API key for azure\/d: neither AZURE_OPENAI_API_KEY nor AZURE_API_KEY is set/,
+    ],
+    [
+      { model: "azure/d", apiKey: "k" },
+      {},
+      noKey,
+      /no address for azure\/d: AZURE_OPENAI_ENDPOINT is not set/,
+      /https:\/\/RESOURCE\./,
+    ],
+    [
+      { model: "azure/d" },
+      { ...azure, AZURE_OPENAI_ENDPOINT: "r" },
+      invalid,
+      /^AZURE_OPENAI_ENDPOINT of azure\/d/,
+    ],
+    [
+      { model: "bedrock/m" },
+      { ...region, AWS_ACCESS_KEY_ID: "AKIA1" },
+      noKey,
+      /neither AWS_BEARER_TOKEN_BEDROCK nor AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY is set/,
+      /export-credentials/,
+    ],
+    [
+      { model: "bedrock/m", apiKey: "k" },
+      {},
+      noKey,
+      /no region for bedrock\/m: neither AWS_REGION nor AWS_DEFAULT_REGION is set/,
+    ],
+    [{ model: "bedrock/m", baseURL: "http://h" }, aws, noKey, /no region/],
+    [{ model: "bedrock/m" }, { ...aws, AWS_REGION: "x.evil.example/" }, invalid, /^AWS_REGION is not/],
+    [
+      { model: "vertex/m" },
+      {},
+      noKey,
+      /no project for vertex\/m: neither GOOGLE_VERTEX_PROJECT nor GOOGLE_CLOUD_PROJECT is set/,
+      /GOOGLE_VERTEX_API_KEY/,
+    ],
+    [
+      { model: "vertex/m" },
+      { GOOGLE_CLOUD_PROJECT: "p" },
+      noKey,
+      /no location for vertex\/m/,
+      /such as global/,
+    ],
+    [{ model: "vertex/endpoints/1", apiKey: "k" }, {}, invalid, /cannot be asked with an API key/],
+  ])("refuses %j with %j: %s", (spec, env, code, message, hint = /./) => {
+    const details = expect.objectContaining({ hint: expect.stringMatching(hint) as string }) as object;
+    const expected = { code, message: expect.stringMatching(message) as string };
+    const withHint = code === noKey ? { ...expected, details } : expected;
+    expect(() => locateModel(spec, env)).toThrow(expect.objectContaining(withHint));
+  });
+
+  it("names the package that is not installed, and nothing else that is missing", async () => {
+    const name = "@ai-sdk/not-installed";
+    await expect(loadPackage(name, "azure/d", () => import(name))).rejects.toMatchObject({
+      code: "model/no-package",
+      message: `azure/d needs the package ${name}, which is not installed`,
+      details: { hint: `Install it beside mcpvals: npm install --save-dev ${name}` },
+    });
+    const inside = loadPackage("@ai-sdk/azure", "azure/d", () => import(name));
+    await expect(inside).rejects.not.toHaveProperty("details");
   });
 });
 

@@ -1,14 +1,26 @@
 import { maxAnswerValues, maxKeptBytes } from "../../base/limits.ts";
-import type { wrapLanguageModel } from "ai";
 import { McpvalsError } from "../../base/error.ts";
 import { didYouMean } from "../../base/did-you-mean.ts";
 import { isJsonObject, withoutUndefined, type Json } from "../../base/json.ts";
 import type { ModelSpec } from "../../model/agent.ts";
 import { previewJson, repeatedKey } from "../../base/read-json.ts";
 import { boundedFetch, withBody } from "../../process/bounded-fetch.ts";
-
-/** A model of the AI SDK's providers (`LanguageModelV4`). */
-export type LanguageModelV4 = ReturnType<typeof wrapLanguageModel>;
+import {
+  cloudProviders,
+  createAzureModel,
+  createBedrockModel,
+  createVertexModel,
+} from "./cloud-providers.ts";
+import {
+  type Environment,
+  findKey,
+  isSet,
+  type LanguageModelV4,
+  type ModelAccess,
+  type ModelWire,
+  noneSet,
+  readBaseURL,
+} from "./model-access.ts";
 
 /** A request to a model, as the AI SDK passes it to a provider. */
 export type ModelCallOptions = Parameters<LanguageModelV4["doGenerate"]>[0];
@@ -16,29 +28,10 @@ export type ModelCallOptions = Parameters<LanguageModelV4["doGenerate"]>[0];
 /** The response of a model. */
 export type ModelAnswer = Awaited<ReturnType<LanguageModelV4["doGenerate"]>>;
 
-/** Environment variables. */
-export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** Everything that is needed to call a model; computed without loading any SDK. */
-export interface ModelAccess {
-  /** The model as the user wrote it; messages and events use it. */
-  readonly label: string;
-  readonly provider: string;
-  /** The model's name as its provider knows it. */
-  readonly model: string;
-  readonly wire: ModelWire;
-  readonly baseURL: string;
-  readonly apiKey?: string;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
-/** The wire format of a provider. */
-type ModelWire = "anthropic" | "openai-responses" | "openai-chat" | "openai-compatible" | "google";
-
 /** A provider, as far as it is known before its package is loaded: URL, key, wire format. */
 interface ModelProvider {
   readonly name: string;
-  readonly wire: Exclude<ModelWire, "openai-chat">;
+  readonly wire: "anthropic" | "openai-responses" | "openai-compatible" | "google";
   /** Absent: the user must give one. */
   readonly baseURL?: string;
   /** Environment variable that replaces `baseURL`. */
@@ -52,7 +45,7 @@ interface ModelProvider {
   /** Other common names of the provider. */
   readonly aliases: readonly string[];
   /** Completes the path of a base URL for the AI SDK, where the provider's own tools omit a part. */
-  completePath(path: string): string;
+  readonly completePath: (path: string) => string;
 }
 
 const withV1 = (path: string): string => (path === "" ? "/v1" : path);
@@ -111,6 +104,12 @@ export function locateModel(spec: ModelSpec, env: Environment): ModelAccess {
   const { model: label, api, headers = {} } = spec;
   const slash = label.indexOf("/");
   const prefix = label.slice(0, Math.max(slash, 0));
+  const cloud = cloudProviders.find(({ name }) => name === prefix);
+  if (cloud !== undefined) {
+    const model = label.slice(slash + 1);
+    if (model === "") throw noModel(label);
+    return { label, provider: prefix, model, ...cloud.locate(spec, model, env), headers };
+  }
   const prefixed = providers.find(({ name }) => name === prefix);
   const model = prefixed === undefined ? label : label.slice(slash + 1);
   const provider =
@@ -119,19 +118,23 @@ export function locateModel(spec: ModelSpec, env: Environment): ModelAccess {
       ? providers.find(({ bareNames }) => slash === -1 && bareNames?.test(label))
       : providers.at(-1));
   if (provider === undefined) throw unknownProvider(label, prefix);
-  if (model === "")
-    throw new McpvalsError("model/unknown-provider", `the model id ${JSON.stringify(label)} names no model`);
+  if (model === "") throw noModel(label);
   let { wire }: { wire: ModelWire } = provider;
   if (wire === "openai-responses" && api === "chat") wire = "openai-chat";
   else if (wire === "openai-compatible" && api === "responses") wire = "openai-responses";
-  const apiKey = findKey(spec, provider, env);
+  const apiKey = keyOf(spec, provider, env);
   const baseURL = findBaseURL(spec, provider, env);
   return withoutUndefined({ label, provider: provider.name, model, wire, baseURL, apiKey, headers });
 }
 
+function noModel(id: string): McpvalsError {
+  return new McpvalsError("model/unknown-provider", `the model id ${JSON.stringify(id)} names no model`);
+}
+
 function unknownProvider(id: string, prefix: string): McpvalsError {
-  const names = providers.map(({ name }) => name);
-  const aliased = providers.find(({ aliases }) => aliases.includes(prefix.toLowerCase()));
+  const all = [...providers, ...cloudProviders];
+  const names = all.map(({ name }) => name);
+  const aliased = all.find(({ aliases }) => aliases.includes(prefix.toLowerCase()));
   const near = prefix === "" ? undefined : (aliased?.name ?? didYouMean(prefix, names));
   const what =
     prefix === ""
@@ -144,24 +147,18 @@ function unknownProvider(id: string, prefix: string): McpvalsError {
   return new McpvalsError("model/unknown-provider", message, { hint });
 }
 
-function findKey(
-  { apiKey, model }: ModelSpec,
-  provider: ModelProvider,
-  env: Environment,
-): string | undefined {
-  if (isSet(apiKey)) return apiKey;
-  const { keyVariables } = provider;
-  const key = keyVariables.map((name) => env[name]).find(isSet);
+function keyOf(spec: ModelSpec, { keyVariables }: ModelProvider, env: Environment): string | undefined {
+  const key = findKey(spec, keyVariables, env);
   if (key !== undefined || keyVariables.length === 0) return key;
-  const unset =
-    keyVariables.length === 1
-      ? `${keyVariables[0]} is not set`
-      : `neither ${keyVariables.join(" nor ")} is set`;
-  throw new McpvalsError("model/no-key", `no API key for ${model}: ${unset}, and no apiKey is given`, {
-    hint:
-      `Set ${keyVariables.join(" or ")}, give apiKey in the file, or choose a model that needs no key ` +
-      `(ollama/MODEL, lmstudio/MODEL, any OpenAI-compatible baseURL) or a scripted agent.`,
-  });
+  throw new McpvalsError(
+    "model/no-key",
+    `no API key for ${spec.model}: ${noneSet(keyVariables)}, and no apiKey is given`,
+    {
+      hint:
+        `Set ${keyVariables.join(" or ")}, give apiKey in the file, or choose a model that needs no key ` +
+        `(ollama/MODEL, lmstudio/MODEL, any OpenAI-compatible baseURL) or a scripted agent.`,
+    },
+  );
 }
 
 function findBaseURL(spec: ModelSpec, provider: ModelProvider, env: Environment): string {
@@ -174,15 +171,7 @@ function findBaseURL(spec: ModelSpec, provider: ModelProvider, env: Environment)
       hint: "Give baseURL, such as http://127.0.0.1:8080/v1.",
     });
   const source = `${spec.baseURL === undefined && fromEnv !== undefined ? variable : "baseURL"} of ${spec.model}`;
-  const url = URL.canParse(given) ? new URL(given) : undefined;
-  if (url === undefined || !/^https?:$/.test(url.protocol))
-    throw new McpvalsError("config/invalid-value", `${source} is not an http or https URL`);
-  if (url.username !== "" || url.password !== "")
-    throw new McpvalsError("config/invalid-value", `${source} has a user name or password in it`, {
-      hint: "Give credentials as apiKey or in headers.",
-    });
-  url.pathname = provider.completePath(url.pathname.replace(/\/+$/, ""));
-  return url.href;
+  return readBaseURL(given, source, provider.completePath);
 }
 
 /** As `ollama` reads the variable, whose scheme and port may be left out; a server that listens everywhere is reached here. */
@@ -193,10 +182,6 @@ function readOllamaHost(value: string): string {
   const defaults = { "": "11434", "http:": "80", "https:": "443" }[scheme] ?? "";
   const reached = ["", "0.0.0.0", "[::]"].includes(host) ? "127.0.0.1" : host;
   return `${scheme === "" ? "http:" : scheme}//${reached}:${port === "" ? defaults : port}${path}`;
-}
-
-function isSet(value: string | undefined): value is string {
-  return value !== undefined && value.trim() !== "";
 }
 
 /**
@@ -216,12 +201,13 @@ export function checkModel(spec: ModelSpec, env: Environment): void {
  * response data in its lifetime. Base URL, key and headers are always passed: a provider reads missing ones from the process's own
  * environment.
  *
- * Throws `config/invalid-value` when the package cannot be loaded because of an empty variable in that environment.
+ * Throws `model/no-package` for an optional package that is not installed, and `config/invalid-value` when the package cannot be loaded because of an empty variable in that environment.
  */
 export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4> {
   const { wire, model, baseURL, provider, apiKey, headers } = access;
+  const transport = { baseURL, headers: { ...headers }, fetch: modelFetch() };
   // A provider without a key would look for one in the process's environment.
-  const settings = { baseURL, apiKey: apiKey ?? "none", headers: { ...headers }, fetch: modelFetch() };
+  const settings = { ...transport, apiKey: apiKey ?? "none" };
   try {
     switch (wire) {
       case "anthropic":
@@ -232,12 +218,18 @@ export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4
         return (await import("@ai-sdk/openai")).createOpenAI(settings).chat(model);
       case "google":
         return (await import("@ai-sdk/google")).createGoogle(settings)(model);
+      case "azure-responses":
+      case "azure-chat":
+        return await createAzureModel(access, transport);
+      case "bedrock":
+        return await createBedrockModel(access, transport);
+      case "vertex":
+        return await createVertexModel(access, transport);
       case "openai-compatible": {
         const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
-        const { apiKey: key, ...others } = settings;
         return createOpenAICompatible({
-          ...others,
-          ...(apiKey === undefined ? {} : { apiKey: key }),
+          ...transport,
+          ...withoutUndefined({ apiKey }),
           name: provider,
           // Without it no schema is sent with a request for structured output.
           supportsStructuredOutputs: true,

@@ -16,13 +16,8 @@ import {
   type SharedLimits,
 } from "../../process/adaptive-limit.ts";
 import { askedDelay, defaultRetryPolicy, retryDelay, type RetryPolicy } from "../../process/retry.ts";
-import {
-  type LanguageModelV4,
-  type ModelAccess,
-  type ModelAnswer,
-  type ModelCallOptions,
-  UnusableAnswer,
-} from "./resolve-model.ts";
+import type { LanguageModelV4, ModelAccess } from "./model-access.ts";
+import { type ModelAnswer, type ModelCallOptions, UnusableAnswer } from "./resolve-model.ts";
 
 /** The retry policy, and the sources of chance and time; all have defaults. */
 export interface RetrySettings extends Partial<RetryPolicy> {
@@ -87,7 +82,8 @@ async function callWithRetries(
   const { abortSignal } = params;
   const { sleep = sleepFor, now = Date.now, random = Math.random } = retry;
   // Providers and proxies may repeat a key in their messages.
-  const secrets = Object.entries(withoutUndefined({ ...access.headers, apiKey: access.apiKey }));
+  const { headers: ownHeaders, apiKey, signing } = access;
+  const secrets = Object.entries(withoutUndefined({ ...ownHeaders, apiKey, ...signing?.credentials }));
   const redact = createRedactor(secrets.map(([name, value]) => ({ name, value })));
   let leftMs = policy.waitBudgetMs;
   let throttledMs = 0;
@@ -195,9 +191,9 @@ function refuseExcess({ content }: ModelAnswer): void {
 /** The limit that all requests with the same key to the same provider share. */
 function accountOf(
   accounts: SharedLimits,
-  { provider, baseURL, apiKey, headers }: ModelAccess,
+  { provider, baseURL, apiKey, signing, headers }: ModelAccess,
 ): AdaptiveLimit {
-  return sharedLimit(accounts, JSON.stringify([provider, baseURL, apiKey, headers]));
+  return sharedLimit(accounts, JSON.stringify([provider, baseURL, apiKey, signing, headers]));
 }
 
 /** One attempt took longer than it may. */
@@ -218,19 +214,34 @@ export async function loadAiSdk(): Promise<AiSdk> {
   return import("ai");
 }
 
-/**
- * OpenAI is asked to store nothing: the conversation is then sent whole with each request instead of by reference to what OpenAI kept.
- * Anthropic is asked to cache the prompt, which others do unasked.
- */
-const wireOptions: Readonly<Partial<Record<ModelAccess["wire"], CallSettings["providerOptions"]>>> = {
-  "openai-responses": { openai: { store: false } },
-  anthropic: { anthropic: { cacheControl: { type: "ephemeral" } } },
-};
-
 type CallSettings = Pick<
   Parameters<typeof generateText>[0],
   "maxRetries" | "temperature" | "maxOutputTokens" | "reasoning" | "providerOptions"
 >;
+
+/**
+ * OpenAI is asked to store nothing: the conversation is then sent whole with each request instead of by reference to what OpenAI kept.
+ * Anthropic is asked to cache the prompt, which others do unasked. Whether a model reasons is known by its name, but not by that of a
+ * deployment of Azure: there the effort says it.
+ */
+function providerOptionsOf(
+  { wire }: ModelAccess,
+  effort: ModelSpec["effort"],
+): CallSettings["providerOptions"] {
+  const reasons = effort === undefined || effort === "none" ? {} : { forceReasoning: true };
+  switch (wire) {
+    case "openai-responses":
+      return { openai: { store: false } };
+    case "azure-responses":
+      return { azure: { store: false, ...reasons } };
+    case "azure-chat":
+      return { openai: reasons };
+    case "anthropic":
+      return { anthropic: { cacheControl: { type: "ephemeral" } } };
+    default:
+      return undefined;
+  }
+}
 
 /** Anthropic's API demands a limit; the AI SDK knows one only for the models that it knows. */
 const anthropicOutputTokens = 8192;
@@ -241,10 +252,10 @@ const anthropicOutputTokens = 8192;
  */
 export function callSettings(
   { temperature, maxOutputTokens, effort }: ModelSpec,
-  { wire }: ModelAccess,
+  access: ModelAccess,
 ): CallSettings {
-  const limit = maxOutputTokens ?? (wire === "anthropic" ? anthropicOutputTokens : undefined);
-  const providerOptions = wireOptions[wire];
+  const limit = maxOutputTokens ?? (access.wire === "anthropic" ? anthropicOutputTokens : undefined);
+  const providerOptions = providerOptionsOf(access, effort);
   return {
     maxRetries: 0,
     ...withoutUndefined({ temperature, maxOutputTokens: limit, reasoning: effort }),

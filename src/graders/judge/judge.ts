@@ -8,7 +8,8 @@ import { type JudgePrompt, stepJudgePrompt } from "./judge-prompt.ts";
 import { type AskJudge, type Reading, scoreForm, type VerdictForm, yesOrNoForm } from "./verdict-forms.ts";
 import { shortened } from "../../base/visible-text.ts";
 import type { Emit, JudgeAnswer, JudgeQuestion } from "../../model/event.ts";
-import { type Environment, locateModel, resolveModel } from "../../agents/models/resolve-model.ts";
+import type { Environment } from "../../agents/models/model-access.ts";
+import { locateModel, resolveModel } from "../../agents/models/resolve-model.ts";
 import {
   callSettings,
   createRetryingModel,
