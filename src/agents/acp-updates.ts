@@ -233,15 +233,15 @@ export class AcpUsage {
     this.#of = of;
   }
 
-  /** The tokens of the turn, with its cost where that of the session is known; undefined when the agent does not report them. */
+  /** The tokens of the turn, with its cost where that of the session is known; undefined when the agent reports neither. */
   take(answer: unknown, cost: Cost | undefined): Usage | undefined {
     const usage = this.#tokens(answer);
-    if (usage === undefined || cost === undefined) return usage;
+    if (cost === undefined) return usage;
     const amount = cost.amount - this.#costBefore;
     this.#costBefore = cost.amount;
     // A sum that did not grow is from before the turn.
     if (amount <= 0) return usage;
-    return { ...usage, cost: { ...cost, amount } };
+    return { ...(usage ?? { inputTokens: 0, outputTokens: 0, isPartial: true }), cost: { ...cost, amount } };
   }
 
   #tokens(answer: unknown): Counts | undefined {
@@ -255,7 +255,7 @@ export class AcpUsage {
   }
 }
 
-type Counts = Omit<Usage, "cost">;
+type Counts = Omit<Usage, "cost" | "isPartial">;
 
 type Cost = NonNullable<Usage["cost"]>;
 

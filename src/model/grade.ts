@@ -80,6 +80,12 @@ export const usageSchema = z
     requests: count
       .describe("Requests to the model that were answered; absent when unknown.")
       .exactOptional(),
+    isPartial: z
+      .literal(true)
+      .describe(
+        "The tokens of a request are unknown, since its answer does not say them; those that are known are counted.",
+      )
+      .exactOptional(),
     cost: costSchema
       .describe("By the prices that were given, or as an agent program reports it. Absent: unknown.")
       .exactOptional(),

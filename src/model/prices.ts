@@ -70,7 +70,7 @@ export function withCost(usage: Usage, model: string | undefined, prices: Prices
   const { currency } = prices;
   if (cost?.currency === currency) return usage;
   const price = model === undefined ? undefined : priceOf(model, prices);
-  if (price === undefined) return tokens;
+  if (price === undefined || tokens.isPartial === true) return tokens;
   const { inputTokens, outputTokens, cacheReadTokens: read = 0, cacheWriteTokens: written = 0 } = tokens;
   const { input, cachedInput = input, cacheWrite = input, output } = price;
   const fresh = Math.max(0, inputTokens - read - written);

@@ -26,7 +26,9 @@ export function retryDelay(
   attempt: number,
   { asked, random }: { readonly asked: number | undefined; readonly random: () => number },
 ): number {
-  return asked ?? Math.round(random() * Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1)));
+  // A time that has passed, by another clock, says as little as none.
+  if (asked !== undefined && asked > 0) return asked;
+  return Math.round(random() * Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1)));
 }
 
 /**

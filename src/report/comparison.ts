@@ -181,6 +181,7 @@ export function comparedTrials(trials: readonly TrialResult[]): readonly Compare
 
 function comparedTrial(result: TrialResult): ComparedTrial {
   const { task, suite, tool, agent, variant, verdict, durationMs, usage, ran } = result;
+  const known = usage?.isPartial === true ? undefined : usage;
   return withoutUndefined({
     task,
     suite,
@@ -190,8 +191,8 @@ function comparedTrial(result: TrialResult): ComparedTrial {
     verdict,
     isLeftOut: wasLeftOut(result) ? (true as const) : undefined,
     durationMs,
-    inputTokens: usage?.inputTokens,
-    outputTokens: usage?.outputTokens,
+    inputTokens: known?.inputTokens,
+    outputTokens: known?.outputTokens,
     cost: costOf([agentUse(result)]),
     ran,
   });

@@ -62,7 +62,7 @@ export function taskRate(trials: readonly TrialResult[]): TaskRate {
   const unscored = trials.length - judged.length - trials.filter(wasLeftOut).length;
   const counts = { passed, scored: judged.length, unscored };
   const tokens = judged.flatMap(({ usage }) =>
-    usage === undefined ? [] : usage.inputTokens + usage.outputTokens,
+    usage === undefined || usage.isPartial === true ? [] : usage.inputTokens + usage.outputTokens,
   );
   return withoutUndefined({
     task,

@@ -222,9 +222,10 @@ export function describeThrottling(trials: readonly TrialResult[]): string {
   return `${countOf(waits.length, "trial")} waited ${sum} for the rate limit of a model's provider`;
 }
 
-function describeUsage({ inputTokens, outputTokens, cacheReadTokens, requests }: Usage): string {
+function describeUsage({ inputTokens, outputTokens, cacheReadTokens, requests, isPartial }: Usage): string {
   const cached = cacheReadTokens === undefined ? "" : ` (${formatInteger(cacheReadTokens)} cached)`;
-  const tokens = `${formatInteger(inputTokens)} tokens in${cached}, ${formatInteger(outputTokens)} out`;
+  const least = isPartial === true ? "at least " : "";
+  const tokens = `${least}${formatInteger(inputTokens)} tokens in${cached}, ${formatInteger(outputTokens)} out`;
   // Some programs tell tokens and not how often they asked.
   return requests === undefined ? tokens : `${tokens}, ${countOf(requests, "model request")}`;
 }

@@ -10,8 +10,8 @@ import { moneyText } from "../report/text.ts";
 type UsageLimits = Pick<Limits, "maxCost" | "maxTokens" | "maxToolCalls">;
 
 /**
- * Watches what the agent of a trial uses, and aborts when that is more than it may; not while a server works on a call of it, which would
- * look like the server's failure.
+ * Watches what the agent of a trial uses, and aborts when that is more than it may. While a server works on a call, which would look like
+ * its failure, it waits until the agent goes on.
  */
 export class AgentLimits {
   readonly #limits: UsageLimits;
@@ -20,6 +20,7 @@ export class AgentLimits {
   /** Events that have been looked at. */
   #seen: number;
   #calls = 0;
+  #excess: string | undefined;
   /** Calls of tools that are not answered. */
   readonly #open = new Set<string>();
   /** By whom they are known: an agent program and a proxy count the same ones. */
@@ -32,7 +33,12 @@ export class AgentLimits {
     this.#seen = events.length;
   }
 
-  /** Aborts with an Error that says what was reached, or with McpvalsError `agent/unknown-use` when nobody knows. */
+  /** What it used too much of; undefined: nothing. */
+  get excess(): string | undefined {
+    return this.#excess;
+  }
+
+  /** Aborts with an Error that says what it used too much of, or with McpvalsError `agent/unknown-use` when nobody knows. */
   get reached(): AbortSignal {
     return this.#reached.signal;
   }
@@ -41,10 +47,15 @@ export class AgentLimits {
   look(): void {
     for (; this.#seen < this.#events.length; this.#seen += 1) {
       const event = this.#events[this.#seen];
-      if (event !== undefined) this.#read(event);
+      if (event === undefined) continue;
+      const isOver = this.#excess !== undefined;
+      this.#read(event);
+      this.#excess ??= this.#findExcess();
+      // It went on, whatever is open: not every call gets an answer.
+      const goesOn = isOver && (event.type === "model.called" || isCall(event));
+      if (this.#excess !== undefined && (goesOn || this.#open.size === 0))
+        this.#reached.abort(new Error(this.#excess));
     }
-    const excess = this.reached.aborted ? undefined : this.#excess();
-    if (excess !== undefined && this.#open.size === 0) this.#reached.abort(new Error(excess));
   }
 
   /** To be called at the end of an agent program. Throws when it has not reported what is limited. */
@@ -74,16 +85,18 @@ export class AgentLimits {
     }
   }
 
-  #add(source: "model" | "agent" | "proxy", { inputTokens, outputTokens, cost }: Usage): void {
+  #add(source: "model" | "agent" | "proxy", { inputTokens, outputTokens, cost, isPartial }: Usage): void {
     const used = this.#used[source];
     used.tokens += inputTokens + outputTokens;
     used.cost += cost?.amount ?? 0;
     used.currency ??= cost?.currency;
+    if (isPartial === true && this.#limits.maxTokens !== undefined)
+      this.#reached.abort(unknown("how many tokens the agent used", "maxTokens"));
     if (cost === undefined && this.#limits.maxCost !== undefined)
       this.#reached.abort(unknown("what the agent cost", "maxCost"));
   }
 
-  #excess(): string | undefined {
+  #findExcess(): string | undefined {
     const { maxCost = Infinity, maxTokens = Infinity, maxToolCalls = Infinity } = this.#limits;
     const { model, agent, proxy } = this.#used;
     const tokens = model.tokens + Math.max(agent.tokens, proxy.tokens);
@@ -95,6 +108,14 @@ export class AgentLimits {
       ? `it cost ${moneyText(cost, currency)}, more than ${moneyText(maxCost, currency)}`
       : undefined;
   }
+}
+
+function isCall(event: TraceEvent): boolean {
+  return (
+    event.type === "mcp.message" &&
+    event.direction === "client-to-server" &&
+    asObject(event.message)["method"] === "tools/call"
+  );
 }
 
 function unknown(what: string, limit: keyof UsageLimits): McpvalsError {

@@ -41,7 +41,11 @@ export class Spending {
       this.#endUnknown(`what the trial ${id} cost`, this.#money(this.#budget.cost));
     for (const { inputTokens, outputTokens } of [usage, judgeUsage].filter((used) => used !== undefined))
       this.#tokens += inputTokens + outputTokens;
-    if (this.#budget.tokens !== undefined && ran !== undefined && usage === undefined)
+    const isUnknown =
+      (ran !== undefined && usage === undefined) ||
+      usage?.isPartial === true ||
+      judgeUsage?.isPartial === true;
+    if (this.#budget.tokens !== undefined && isUnknown)
       this.#endUnknown(`how many tokens the trial ${id} used`, countOf(this.#budget.tokens, "token"));
     this.#calls += (tools?.toolCalls ?? 0) + (form === "tool-test" ? 1 : 0);
   }

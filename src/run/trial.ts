@@ -1,6 +1,6 @@
 import { workspaceFilesOf } from "../graders/kinds.ts";
 import type { AgentContext, AgentDriver } from "../agents/driver.ts";
-import { McpvalsError, messageOf, serializeError } from "../base/error.ts";
+import { McpvalsError, serializeError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { CheckSpec } from "../model/check.ts";
 import { usesJudge } from "../model/step.ts";
@@ -58,10 +58,9 @@ function trialTimeout(limitMs: number): McpvalsError {
   });
 }
 
-/** What an agent used too much of, which is its failure; undefined where nothing, or where nobody knows. */
-function excessOf(limits: AgentLimits | undefined): string | undefined {
-  const reason: unknown = limits?.reached.reason;
-  return reason === undefined || reason instanceof McpvalsError ? undefined : messageOf(reason);
+/** Whether an agent was stopped since it used too much, which is its failure; not where nobody knows what it used. */
+function isExcess(reason: unknown): boolean {
+  return reason !== undefined && !(reason instanceof McpvalsError);
 }
 
 /** The phases of one trial, with its servers. Each phase throws the error that ended it early, and the signal's reason. */
@@ -260,7 +259,7 @@ class TrialPhases {
         if (event.type === "turn.started") open = event.turn;
         if (event.type === "turn.finished") {
           open = undefined;
-          const excess = excessOf(limits);
+          const excess = limits?.excess;
           return emit(excess === undefined ? event : { ...event, reason: "limit", detail: excess });
         }
         const seq = emit(event);
@@ -283,9 +282,9 @@ class TrialPhases {
           ? []
           : await Promise.all(servers.map((server) => server.agentSession({ signal })));
         await agent.run({ ...context, endpoints, sessions });
-        if (isProgram && excessOf(limits) === undefined) limits?.requireUse();
+        if (isProgram && limits?.excess === undefined) limits?.requireUse();
       } catch (error) {
-        if (signal.aborted || excessOf(limits) === undefined) throw error;
+        if (signal.aborted || !isExcess(limits?.reached.reason)) throw error;
         if (open !== undefined) context.emit({ type: "turn.finished", turn: open, reason: "cancelled" });
       } finally {
         this.#watchUse = undefined;

@@ -756,6 +756,7 @@ export function addUsage(left: Usage | undefined, right: Usage): Usage {
     requests: isKnown ? sum(left.requests, right.requests) : undefined,
     cacheReadTokens: sum(left.cacheReadTokens, right.cacheReadTokens),
     cacheWriteTokens: sum(left.cacheWriteTokens, right.cacheWriteTokens),
+    isPartial: left.isPartial ?? right.isPartial,
     cost: addCost(left.cost, right.cost),
   });
 }

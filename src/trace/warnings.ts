@@ -120,7 +120,7 @@ function messageWarnings({ events, unasked }: Trajectory): string[] {
     }),
     ...perServer(refused, (server, count) => {
       const what = count === 1 ? "a request" : `${count} requests`;
-      return `server "${server}" refused ${what} as too many (HTTP 429), and all requests to it waited; rateLimit, maxConcurrent or a lower concurrency avoids this`;
+      return `server "${server}" refused ${what} as too many (HTTP 429); rateLimit, maxConcurrent or a lower concurrency avoids this`;
     }),
   ];
 }

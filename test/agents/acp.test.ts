@@ -127,6 +127,7 @@ describe("an agent that speaks ACP", () => {
       `${cost(0.5)}\nusage 3 2`,
       `${cost(0.75)}\nusage 3 2`,
       "usage 1 1",
+      cost(1),
     ];
     const { events } = await play({ users });
     expect(eventsOf(events, "agent.message")[0]?.text).toBe("-32601");
@@ -145,6 +146,12 @@ describe("an agent that speaks ACP", () => {
         usage: { inputTokens: 3, outputTokens: 2, ...usage, cost: usd(0.25) },
       },
       { type: "agent.usage", source: "agent", usage: { inputTokens: 1, outputTokens: 1, ...usage } },
+      // How many tokens that took is unknown.
+      {
+        type: "agent.usage",
+        source: "agent",
+        usage: { inputTokens: 0, outputTokens: 0, isPartial: true, cost: usd(0.25) },
+      },
     ]);
   });
 

@@ -1,8 +1,9 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import type { RunResult } from "../../src/model/result.ts";
 import { fixtureServer } from "../e2e/support.ts";
+import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { commandAgent } from "../support/programs.ts";
@@ -57,6 +58,62 @@ it.each<[string, object, string, number]>([
     expect(fake.requests).toHaveLength(asked);
   },
 );
+
+it("an agent is stopped although a call of it was never answered", async () => {
+  let calls = 0;
+  const server = await startHttpFixture(({ message, response }) => {
+    if (message.method !== "tools/call" || ++calls > 1) return false;
+    response.writeHead(503).end("try later");
+    return true;
+  });
+  onTestFinished(() => server.close());
+  await using fake = await startFakeProvider(() => ({
+    text: "ready",
+    tool: "echo",
+    args: { message: "again" },
+  }));
+  const config = { server: { transport: "shttp", url: server.url }, agent: { model, maxSteps: 20 } };
+  using folder = folderOf(files({ maxToolCalls: 3 }, config));
+  const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
+  expect([ran.code, ran.stdout.replaceAll(/\s+/g, " "), calls]).toEqual([
+    1,
+    expect.stringContaining("it made more than 3 calls of tools"),
+    4,
+  ]);
+  // A plan that ends by itself has gone beyond it, too.
+  calls = 0;
+  const call = { call: "echo", args: { message: "x" } };
+  const plan = { w: [call, call, { say: "ready" }, { say: "ready" }] };
+  using planned = folderOf(files({ maxToolCalls: 1 }, { ...config, agent: { type: "scripted", plan } }));
+  const played = await runHere(["run"], { cwd: planned.path });
+  expect([played.code, played.stdout]).toEqual([1, expect.stringContaining("more than 1 call of tools")]);
+});
+
+it("a model that does not count its tokens keeps no limit and no budget, and its cost is unknown", async () => {
+  const choices = [
+    { index: 0, finish_reason: "stop", message: { role: "assistant", content: "It is ready." } },
+  ];
+  const raw = JSON.stringify({ id: "1", object: "chat.completion", created: 1, model: "m", choices });
+  await using fake = await startFakeProvider(() => ({ raw }));
+  const agent = { model: "openai-compatible/m", baseURL: `${fake.url}/v1` };
+  const own = { "prices.json": { models: { m: { input: 3, output: 10 } } } };
+  for (const [limits, more, code, said] of [
+    [{ maxTokens: 10 }, {}, 3, "agent/unknown-use"],
+    [{ maxCost: 1 }, { prices: "prices.json" }, 3, "agent/unknown-use"],
+    [{}, { prices: "prices.json" }, 0, "cost unknown"],
+    [{}, { prices: "prices.json", thresholds: { maxCost: 0.1 } }, 3, "maxCost"],
+    [{}, { budget: { tokens: 10 }, trials: 2, concurrency: 1 }, 3, "it is unknown how many tokens"],
+  ] as const) {
+    using folder = folderOf({ ...files(limits, { agent, ...more }), ...own });
+    const ran = await runHere(["run"], { cwd: folder.path });
+    const place = JSON.stringify([limits, more]);
+    expect([ran.code, ran.stdout.replaceAll(/\s+/g, " ")], place).toEqual([
+      code,
+      expect.stringContaining(said),
+    ]);
+    expect(ran.stdout, place).not.toMatch(/(?<!at least )0 tokens in/);
+  }
+});
 
 it("an agent that stays within its limits passes", async () => {
   await using fake = await startFakeProvider(() => ({

@@ -300,6 +300,7 @@ describe("waits between attempts", () => {
     [3, undefined, 0.25, 500],
     [3, undefined, 0, 0],
     [1, 7000, 0.5, 7000],
+    [2, 0, 0.5, 500],
   ])("after attempt %d, asked for %s ms, with the random number %d: %d ms", (attempt, asked, random, ms) => {
     expect(retryDelay(defaultRetryPolicy, attempt, { asked, random: () => random })).toBe(ms);
   });

@@ -111,6 +111,9 @@ async function callWithRetries(
         cacheReadTokens: inputTokens.cacheRead,
         cacheWriteTokens: inputTokens.cacheWrite,
         requests: 1,
+        // Some servers that are compatible with OpenAI do not count.
+        isPartial:
+          inputTokens.total === undefined || outputTokens.total === undefined ? (true as const) : undefined,
       });
       const finishReason = answer.finishReason.unified;
       const throttled = throttledMs === 0 ? {} : { throttledMs };

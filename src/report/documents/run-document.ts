@@ -38,6 +38,7 @@ export function trialRow(trial: TrialResult): TrialRow {
     byToolResult,
   } = trial;
   const state = unfinishedState(trial) ?? "ended";
+  const known = usage?.isPartial === true ? undefined : usage;
   return withoutUndefined({
     id,
     task,
@@ -53,8 +54,8 @@ export function trialRow(trial: TrialResult): TrialRow {
     score: score ?? undefined,
     // The duration of an item without an end is not known.
     durationMs: state === "ended" || trial.durationMs > 0 ? trial.durationMs : undefined,
-    inputTokens: usage?.inputTokens,
-    outputTokens: usage?.outputTokens,
+    inputTokens: known?.inputTokens,
+    outputTokens: known?.outputTokens,
     cost: costOf([agentUse(trial)]),
     toolCalls: tools?.toolCalls,
     warnings: warnings?.length,

@@ -86,7 +86,10 @@ export function noAnswerIn(place: Place, response: HttpResponse, body: string): 
   const { ok, status, statusText, headers } = response;
   const text = body.trim();
   const excerpt = shortened(text, bodyLength);
-  const line = `HTTP ${status} ${statusText}`.trim();
+  const asked = status === 429 ? headers["retry-after"] : undefined;
+  const line =
+    `HTTP ${status} ${statusText}`.trim() +
+    (asked === undefined ? "" : ` (Retry-After: ${shortened(asked, firstWords)})`);
   if (!ok) {
     const { code, message, details } = explainStatus(place, "POST", response);
     const detail = text === "" ? {} : { detail: shortened(text, detailLength) };
