@@ -95,6 +95,8 @@ export interface HttpRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
   readonly signal?: AbortSignal;
+  /** The server may get it twice: it is sent again when a kept connection turns out to be closed. */
+  readonly isRepeatable?: boolean;
 }
 
 /** A response over HTTP. Either all of its body is to be read, or it has to be cancelled. */

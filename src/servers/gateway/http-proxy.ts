@@ -6,6 +6,7 @@ import { explainStatus, explainUnreachable, type Place } from "../http/http-erro
 import { isRedirect } from "../http/server-requests.ts";
 import {
   answeredId,
+  isRepeatable,
   type BodyMessages,
   type MessageId,
   readBody,
@@ -157,6 +158,7 @@ class Forwarding {
   async send(): Promise<HttpResponse | undefined> {
     const { request, signal } = this.#exchange;
     const { method = "GET" } = request;
+    const before = this.#messages.wires;
     const body = await this.#filterBody();
     if (body === undefined) return undefined;
     try {
@@ -167,6 +169,7 @@ class Forwarding {
           headers: requestHeaders(request),
           ...(hasBody(method) ? { body } : {}),
           signal,
+          isRepeatable: before.length > 0 && before.every(({ message }) => isRepeatable(message)),
         },
         this.#connection.rateLimitNotes(method, this.#ids),
       );

@@ -37,6 +37,8 @@ function statusHint(status: number): string {
     return "Check the header Authorization: whether it is set (in a file: `headers` or `auth`; on the command line: --header or --bearer-env), correct and not expired.";
   if (status === 404 || status === 405)
     return "Check the path of the url and the transport: `shttp` is Streamable HTTP, `sse` the older HTTP+SSE.";
+  if (status === 429)
+    return "Give this server a rateLimit or maxConcurrent that it allows, or run fewer trials at once (-j 1).";
   if (status >= 300 && status < 400) return "Give the url that it redirects to.";
   return status >= 500
     ? "See the server's own log for why."

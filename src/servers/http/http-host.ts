@@ -25,6 +25,7 @@ import {
   answeredId,
   cancelledId,
   errorAnswer,
+  isRepeatable,
   messageHeaders,
   type MessageId,
   methodOf,
@@ -470,7 +471,8 @@ class StreamableChannel extends HttpChannel {
       accept: "application/json, text/event-stream",
       ...messageHeaders(wire.message),
     };
-    return this.#request("POST", { headers, body: wire.text, signal }, requestOf(wire.message)?.id);
+    const request = { headers, body: wire.text, signal, isRepeatable: isRepeatable(wire.message) };
+    return this.#request("POST", request, requestOf(wire.message)?.id);
   }
 
   #request(

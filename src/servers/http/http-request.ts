@@ -1,5 +1,6 @@
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import type { Readable } from "node:stream";
+import { codeOf } from "../../base/error.ts";
 import type { HttpResponse, SendRequest } from "../connections/host.ts";
 
 /**
@@ -7,26 +8,33 @@ import type { HttpResponse, SendRequest } from "../connections/host.ts";
  * the rest of a call through the gateway. Follows no redirect. Rejects with the system's error when there is no response, and with the
  * reason of the signal.
  */
-export const sendRequest: SendRequest = async (url, { method, headers, body, signal }) => {
+export const sendRequest: SendRequest = async (url, { method, headers, body, signal, isRepeatable }) => {
   const request = url.protocol === "https:" ? (await import("node:https")).request : requestHttp;
   signal?.throwIfAborted();
-  const message = await new Promise<IncomingMessage>((resolve, reject) => {
-    const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
-    const sent = request(url, { method, headers: { "user-agent": "mcpvals", ...headers, ...length } });
-    let stop = (): unknown => sent.destroy();
-    const abort = (): unknown => stop();
-    // Not the option `signal`: it breaks the kept connection of a request that has just ended.
-    signal?.addEventListener("abort", abort, { once: true });
-    sent.once("close", () => signal?.removeEventListener("abort", abort));
-    sent.once("response", (response) => {
-      stop = () => response.destroy();
-      // Whoever reads the body gets its errors.
-      response.on("error", () => undefined);
-      resolve(response);
+  const open = (isAgain: boolean): Promise<IncomingMessage> =>
+    new Promise((resolve, reject) => {
+      const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
+      const sent = request(url, { method, headers: { "user-agent": "mcpvals", ...headers, ...length } });
+      let stop = (): unknown => sent.destroy();
+      const abort = (): unknown => stop();
+      // Not the option `signal`: it breaks the kept connection of a request that has just ended.
+      signal?.addEventListener("abort", abort, { once: true });
+      sent.once("close", () => signal?.removeEventListener("abort", abort));
+      sent.once("response", (response) => {
+        stop = () => response.destroy();
+        // Whoever reads the body gets its errors.
+        response.on("error", () => undefined);
+        resolve(response);
+      });
+      sent.on("error", (error) => {
+        const isStale = sent.reusedSocket && codeOf(error) === "ECONNRESET";
+        if (signal?.aborted === true) reject(signal.reason as Error);
+        else if (isRepeatable === true && isStale && !isAgain) resolve(open(true));
+        else reject(error);
+      });
+      sent.end(body);
     });
-    sent.on("error", (error) => reject(signal?.aborted === true ? (signal.reason as Error) : error));
-    sent.end(body);
-  });
+  const message = await open(false);
   const { statusCode: status = 0, statusMessage: statusText = "" } = message;
   return {
     status,

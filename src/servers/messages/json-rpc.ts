@@ -307,6 +307,12 @@ const named: Readonly<Record<string, string>> = {
   "tasks/cancel": "taskId",
 };
 
+/** Whether a server may get a request twice: it begins a session, or only asks what there is. */
+export function isRepeatable(message: JSONRPCMessage): boolean {
+  const method = requestOf(message)?.method ?? "";
+  return ["initialize", "server/discover", "ping"].includes(method) || method.endsWith("/list");
+}
+
 /** The headers that repeat what a message says; none for a notification and for an older request. */
 export function messageHeaders(message: JSONRPCMessage): Readonly<Record<string, string>> {
   const version = versionIn(message);
