@@ -299,16 +299,19 @@ function programParts(
     ...(home === "user" ? (known?.home.variables ?? []) : []),
   ];
   const command = agent.command ?? usual.command ?? "";
+  const env = { ...usual.env, ...agent.env };
+  const inherited = inheritEnv === true ? true : [...new Set([...usualVariables, ...inheritEnv])];
   return {
     name,
     preset,
     command,
     args: agent.args ?? usual.args ?? [],
+    variables: [...Object.keys(env), ...(inherited === true ? ["*"] : inherited)].toSorted(),
     ...complete(
       exact({
         command,
-        env: { ...usual.env, ...agent.env },
-        inheritEnv: inheritEnv === true ? true : [...new Set([...usualVariables, ...inheritEnv])],
+        env,
+        inheritEnv: inherited,
         cwd,
         homeVariables: home === "user" ? undefined : homeVariables(preset),
         isTemplate: agent.type === "command",

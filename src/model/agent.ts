@@ -207,6 +207,8 @@ export interface ProgramAgentSpec {
   readonly args: readonly string[];
   /** The complete environment of the program. */
   readonly env: Readonly<Record<string, string>>;
+  /** What its declaration says of `env`: names of variables, and `*` where it inherits all. Absent: nothing. */
+  readonly variables?: readonly string[];
   /**
    * The variables that say where the user's home is; present: each trial has a home of its own, and gets the login from there.
    */

@@ -372,6 +372,13 @@ const environmentSchema = z
       .string()
       .describe("A hash of what models cost. Absent if there were no prices.")
       .exactOptional(),
+    agentHashes: z
+      .record(z.string(), z.string())
+      .describe(
+        "By name of an agent that takes part: a hash of its settings, without secrets and values of variables. Absent if none does.",
+      )
+      .exactOptional(),
+    limits: z.string().describe("A hash of the limits of a trial.").exactOptional(),
     variants: z
       .record(z.string(), json)
       .describe("The servers of each variant: `servers` by name; tasks with other servers are in `tasks`.")

@@ -1,5 +1,6 @@
 import { equalJson } from "../expect/json-difference.ts";
 import { type JsonObject, mapValues, withoutUndefined } from "../base/json.ts";
+import type { AgentSpec } from "../model/agent.ts";
 import type { Eval, Variant } from "../model/eval.ts";
 import type { ExtensionSpec } from "../model/task.ts";
 import type { ServerProgramSpec, ServerSpec } from "../model/server.ts";
@@ -27,6 +28,20 @@ export function runEnvironment(
         : Object.fromEntries(own.map(([task, table]) => [task, describeServers(table)])),
     variants: variants && Object.fromEntries(variants.map(describeVariant)),
   });
+}
+
+/**
+ * What decides how an agent acts, with names of variables and headers in the place of their values, and nothing that another shell
+ * changes. The caller still has to remove secrets from it.
+ */
+export function agentSettings(agent: AgentSpec): object {
+  if (agent.type === "model") {
+    const { apiKey: _, headers = {}, ...settings } = agent;
+    return { ...settings, headers: Object.keys(headers).toSorted() };
+  }
+  if (agent.type !== "acp" && agent.type !== "command") return agent;
+  const { env: _, userHome: __, ...settings } = agent;
+  return settings;
 }
 
 function describeServers(servers: ServerTable): JsonObject {

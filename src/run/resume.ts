@@ -1,10 +1,11 @@
 import { listNames } from "../base/did-you-mean.ts";
 import { McpvalsError } from "../base/error.ts";
-import type { Json } from "../base/json.ts";
+import { type Json, mapValues } from "../base/json.ts";
 import { equalJson } from "../expect/json-difference.ts";
 import type { TraceEvent } from "../model/event.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import type { RunEnvironment, TrialResult } from "../model/result.ts";
+import type { Task } from "../model/task.ts";
 import { lacksVerdict } from "../report/rates.ts";
 import { trialResult } from "../report/result.ts";
 import type { OpenedRun, RunFolder } from "../store/run-folder.ts";
@@ -24,14 +25,19 @@ interface CurrentRun {
 /** Refuses to use the trials of a run when what it runs has changed since. Throws `store/not-resumable`, which says what. */
 export function refuseChanged({ id, plan, environment }: OpenedRun, now: CurrentRun): void {
   const changes = [
-    ...changedTasks(plan, now.plan),
+    ...changedNamed("task", plan.tasks.map(withoutPlaces), now.plan.tasks.map(withoutPlaces)),
+    ...changedAgents({ plan, environment }, now),
     ...(hasTrials(now.plan, plan) ? [] : ["the trials"]),
-    ...(["agents", "variants", "thresholds", "until", "maxWarnings", "baseline"] as const)
+    ...(["variants", "thresholds", "until", "maxWarnings", "baseline"] as const)
       .filter((member) => !isSame(plan[member], now.plan[member]))
       .map((member) => planNames[member]),
-    ...(["mcpvals", "agents", "judge", "servers", "taskServers", "variants", "prices"] as const)
+    ...(["mcpvals", "judge", "servers", "taskServers", "variants", "prices"] as const)
       .filter((member) => !isSame(environment[member], now.environment[member]))
       .map((member) => environmentNames[member]),
+    // Runs of before do not say.
+    ...(environment.limits === undefined || environment.limits === now.environment.limits
+      ? []
+      : ["the limits"]),
   ];
   if (changes.length === 0) return;
   throw new McpvalsError(
@@ -44,7 +50,6 @@ export function refuseChanged({ id, plan, environment }: OpenedRun, now: Current
 }
 
 const planNames = {
-  agents: "the agents",
   variants: "the variants",
   thresholds: "the thresholds",
   until: "--until",
@@ -54,7 +59,6 @@ const planNames = {
 
 const environmentNames = {
   mcpvals: "the version of mcpvals",
-  agents: "the agents",
   judge: "the judge",
   servers: "the servers",
   taskServers: "the servers of tasks",
@@ -72,21 +76,51 @@ function hasTrials({ trials, until }: Plan, earlier: Plan): boolean {
   );
 }
 
-function changedTasks({ tasks: before }: Plan, { tasks: now }: Plan): readonly string[] {
-  const byName = new Map(now.map((task) => [task.name, task]));
-  const changed = before.filter((task) => byName.has(task.name) && !isSame(task, byName.get(task.name)));
+/** Agents by their summaries and, unless the run is one of before, which does not have them, the hashes of their settings. */
+function changedAgents(before: CurrentRun, now: CurrentRun): readonly string[] {
+  const isHashed = before.environment.agentHashes !== undefined;
+  const agentsOf = ({ plan, environment }: CurrentRun): readonly Named[] => {
+    const hashes = new Map(isHashed ? Object.entries(environment.agentHashes ?? {}) : []);
+    return plan.agents.map((agent) => ({ ...agent, hash: hashes.get(agent.name) }));
+  };
+  return changedNamed("agent", agentsOf(before), agentsOf(now));
+}
+
+/** A task without the lines and columns of its file. */
+function withoutPlaces(task: Task): Named {
+  const { graders, portable, ...others } = withoutPlace(task);
+  const extensions = mapValues(portable?.extensions ?? {}, (each) => withoutPlace(each));
+  const parts = {
+    graders: graders?.map((grader) => withoutPlace(grader)),
+    portable: portable && { ...portable, extensions },
+  };
+  return { ...others, ...parts };
+}
+
+function withoutPlace<T extends { readonly location?: unknown }>(value: T): Omit<T, "location"> {
+  const { location: _, ...others } = value;
+  return others;
+}
+
+interface Named {
+  readonly name: string;
+}
+
+function changedNamed(kind: string, before: readonly Named[], now: readonly Named[]): readonly string[] {
+  const byName = new Map(now.map((each) => [each.name, each]));
+  const changed = before.filter((each) => byName.has(each.name) && !isSame(each, byName.get(each.name)));
   const gone = before.filter(({ name }) => !byName.has(name));
   const known = new Set(before.map(({ name }) => name));
   const added = now.filter(({ name }) => !known.has(name));
   return [
-    ...named(changed.length === 1 ? "the task" : "the tasks", changed),
-    ...named(gone.length === 1 ? "the task is gone:" : "the tasks are gone:", gone),
-    ...named(added.length === 1 ? "the task is new:" : "the tasks are new:", added),
+    ...named(changed.length === 1 ? `the ${kind}` : `the ${kind}s`, changed),
+    ...named(gone.length === 1 ? `the ${kind} is gone:` : `the ${kind}s are gone:`, gone),
+    ...named(added.length === 1 ? `the ${kind} is new:` : `the ${kind}s are new:`, added),
   ];
 }
 
-function named(what: string, tasks: Plan["tasks"]): readonly string[] {
-  return tasks.length === 0 ? [] : [`${what} ${listNames(tasks.map(({ name }) => name))}`];
+function named(what: string, all: readonly Named[]): readonly string[] {
+  return all.length === 0 ? [] : [`${what} ${listNames(all.map(({ name }) => name))}`];
 }
 
 /** Whether two values are the same JSON, absent members left out. */

@@ -10,12 +10,12 @@ import { calibrationFile } from "../graders/judge/calibration.ts";
 import { coveredKind } from "../graders/measurements/metrics.ts";
 import type { TraceEvent } from "../model/event.ts";
 import type { Budget, Eval } from "../model/eval.ts";
-import { createPlan, type Plan } from "../model/plan.ts";
+import { actingAgents, createPlan, type Plan } from "../model/plan.ts";
 import { fingerprintOfJson, fingerprintsOf } from "../report/fingerprint.ts";
 import type { PlannedBaseline } from "../report/baseline.ts";
 import { KeptEvidence } from "../report/evidence.ts";
 import { RunTally } from "../report/result.ts";
-import { extensionSummaries, runEnvironment } from "../report/environment.ts";
+import { agentSettings, extensionSummaries, runEnvironment } from "../report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../report/reporter.ts";
 import type { RunEnvironment, RunResult, TrialResult, RunCommand } from "../model/result.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
@@ -153,7 +153,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   if (earlier !== undefined && earlier.use !== "none")
     resuming?.refuseChanged(earlier.run, {
       plan: withoutSecrets(plan, redact),
-      environment: redact(ownEnvironment(spec)),
+      environment: redact(ownEnvironment(spec, redact)),
     });
   await using hooks = await hooksOf(loaded, redact);
   const missing = await missingRequirements(loaded, plan.tasks);
@@ -175,7 +175,10 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   }
   if (compareState !== undefined)
     await (await import("./state-comparison.ts")).rememberFolders(compareState, plan.tasks);
-  const environment = redact({ ...environmentOf(spec, runnable, extensions), ...exact({ calibrations }) });
+  const environment = redact({
+    ...ownEnvironment(spec, redact),
+    ...exact({ extensions: extensionsIn(runnable, extensions), calibrations }),
+  });
   const retryOf =
     earlier === undefined || resume !== undefined
       ? resume && exact({ retryOf: resume.retryOf })
@@ -312,26 +315,27 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
   }
 }
 
-/** The environment of a run: versions, servers, agents, judge and prices of the eval, and the extensions of the tasks that run. */
-function environmentOf(
-  spec: Eval,
+/** The extensions of the tasks that run; undefined if there are none. */
+function extensionsIn(
   { eval: runnable }: RunInput,
   extensions: PreparedExtensions,
-): RunEnvironment {
+): RunEnvironment["extensions"] {
   const summaries = extensionSummaries(runnable, (each) => {
     const { version: resolved, hash, manifest } = extensions.of(each).resolved;
     return { version: resolved ?? manifest?.version, hash };
   });
-  return exact({
-    ...ownEnvironment(spec),
-    extensions: summaries.length === 0 ? undefined : summaries,
-  });
+  return summaries.length === 0 ? undefined : summaries;
 }
 
-/** The environment without what is known only when the extensions are prepared. */
-function ownEnvironment(spec: Eval): RunEnvironment {
+/** The environment without what is known only when the extensions are prepared. Hashes are made of what has no secrets. */
+function ownEnvironment(spec: Eval, redact: Redact): RunEnvironment {
+  const agents = actingAgents(spec).map(
+    (agent) => [agent.name, fingerprintOfJson(redact(agentSettings(agent)))] as const,
+  );
   return exact({
     ...runEnvironment(spec, versions()),
+    agentHashes: agents.length === 0 ? undefined : Object.fromEntries(agents),
+    limits: fingerprintOfJson(spec.limits),
     prices: spec.prices && fingerprintOfJson(spec.prices),
   });
 }

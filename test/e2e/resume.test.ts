@@ -199,6 +199,12 @@ describe("resume", () => {
       { servers: { math: { transport: "mock", mock: { tools: { add, sub: add } } } } },
       "the servers",
     ],
+    [
+      "what an agent does",
+      { agent: { type: "scripted", plan: { sum: [{ say: "It is 3." }] } } },
+      "the agent scripted",
+    ],
+    ["a limit", { limits: { maxToolCalls: 9 } }, "the limits"],
   ])("refuses a run of which %s has changed", async (_, change, message) => {
     using folder = await ran();
     cutOff(folder, 10);
@@ -208,6 +214,65 @@ describe("resume", () => {
     expect([outcome.code, outcome.stderr]).toEqual([2, expect.stringContaining(message)]);
     expect(outcome.stderr).toContain("(store/not-resumable)");
     expect(folder.lines()).toEqual(lines);
+  });
+
+  const model = { model: "local/any", baseURL: "http://127.0.0.1:9/v1", apiKey: "a-key-of-mine" };
+  const command = { type: "command", command: "node", args: ["-e", "0"], env: { MODE: "a" } };
+  it.each([
+    ["the steps of a model", model, { maxSteps: 3 }],
+    ["the address of a model", model, { baseURL: "http://127.0.0.1:9/v2" }],
+    ["the temperature of a model", model, { temperature: 0.5 }],
+    ["the headers of a model", model, { headers: { "x-mode": "fast" } }],
+    ["the arguments of a program", command, { args: ["-e", "1"] }],
+    ["the variables of a program", command, { env: { MODE: "a", OTHER: "b" } }],
+    ["the variables that a program inherits", command, { inheritEnv: ["NOT_SET_HERE"] }],
+    ["the folder of a program", command, { cwd: "." }],
+  ])("refuses a run after a change of %s, and names the agent", async (_, agent, change) => {
+    const config = { ...sum, agents: { other: agent, same: sum.agent }, agent: undefined, trials: 1 };
+    using folder = folderOf({ [file]: config });
+    const at = { cwd: folder.path };
+    await runHere(["run", "-q", "--bail"], at);
+    const runs = join(folder.path, ".mcpvals/runs");
+    rmSync(join(runs, readdirSync(runs)[0] ?? "", "result.json"));
+    const changed = { ...config, agents: { ...config.agents, other: { ...agent, ...change } } };
+    writeFileSync(join(folder.path, file), JSON.stringify(changed));
+    const outcome = await runHere(["resume"], at);
+    expect([outcome.code, outcome.stderr]).toEqual([
+      2,
+      expect.stringContaining("this has changed: the agent other (store/not-resumable)"),
+    ]);
+  });
+
+  it("goes on when only values of variables, keys, and lines of the file have changed", async () => {
+    const agents = { other: command, third: model, same: sum.agent };
+    using folder = await ran({ ...sum, agents, agent: "same" });
+    cutOff(folder, 10);
+    const text = JSON.stringify({
+      ...sum,
+      agents: {
+        ...agents,
+        other: { ...command, env: { MODE: "another" } },
+        third: { ...model, apiKey: "another key" },
+      },
+      agent: "same",
+    });
+    writeFileSync(join(folder.path, file), `\n\n${text}`);
+    const outcome = await runHere(["resume"], { cwd: folder.path });
+    expect(outcome.code, outcome.stderr).toBe(0);
+  });
+
+  it("goes on with a run of before, which has no hashes of its agents and limits", async () => {
+    using folder = await ran();
+    cutOff(folder, 10);
+    const head = join(folder.run, "run.json");
+    const { environment, ...others } = JSON.parse(readFileSync(head, "utf8")) as {
+      environment: Record<string, unknown>;
+    };
+    expect(environment).toMatchObject({ agentHashes: { scripted: expect.any(String) as string } });
+    const { agentHashes: _, limits: __, ...older } = environment;
+    writeFileSync(head, JSON.stringify({ ...others, environment: older }));
+    const outcome = await runHere(["resume"], { cwd: folder.path });
+    expect(outcome.code, outcome.stderr).toBe(0);
   });
 
   it("says what the file system refuses, and goes on when it no longer does", async () => {
