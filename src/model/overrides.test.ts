@@ -60,6 +60,12 @@ describe("applyOverrides", () => {
       tasks: [toolTestTask({}, { timeoutMs: 1000 }), toolTestTask({}, { timeoutMs: 10 })],
       limits: { trialMs: 1000, callMs: 1000, modelMs: 500 },
     });
+    const limits = { ...spec.limits, maxToolCalls: 5, maxTokens: 6, maxCost: 7 };
+    expect(applyOverrides({ ...spec, limits }, { timeoutMs: 1000 }).limits).toMatchObject({
+      maxToolCalls: 5,
+      maxTokens: 6,
+      maxCost: 7,
+    });
   });
 
   it("lets a number of attempts win over those of tasks, and a limit over those of their servers", () => {

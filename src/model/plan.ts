@@ -317,7 +317,12 @@ function limitTimes(spec: Eval, most: number): Eval {
     servers: limitStarts(spec.servers),
     ...(taskServers === undefined ? {} : { taskServers: mapValues(taskServers, limitStarts) }),
     ...(limited === undefined ? {} : { variants: limited }),
-    limits: { trialMs: most, callMs: Math.min(callMs, most), modelMs: Math.min(modelMs, most) },
+    limits: {
+      ...spec.limits,
+      trialMs: most,
+      callMs: Math.min(callMs, most),
+      modelMs: Math.min(modelMs, most),
+    },
   };
 }
 
