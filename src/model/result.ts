@@ -378,7 +378,10 @@ const environmentSchema = z
         "By name of an agent that takes part: a hash of its settings, without secrets and values of variables. Absent if none does.",
       )
       .exactOptional(),
-    limits: z.string().describe("A hash of the limits of a trial.").exactOptional(),
+    limits: z
+      .string()
+      .describe("A hash of what the agent of a trial may use at most, without times.")
+      .exactOptional(),
     variants: z
       .record(z.string(), json)
       .describe("The servers of each variant: `servers` by name; tasks with other servers are in `tasks`.")

@@ -329,13 +329,15 @@ function extensionsIn(
 
 /** The environment without what is known only when the extensions are prepared. Hashes are made of what has no secrets. */
 function ownEnvironment(spec: Eval, redact: Redact): RunEnvironment {
+  // More time is what helps trials that ran out of it, so that times may change.
+  const { trialMs: _, callMs: __, modelMs: ___, ...use } = spec.limits;
   const agents = actingAgents(spec).map(
     (agent) => [agent.name, fingerprintOfJson(redact(agentSettings(agent)))] as const,
   );
   return exact({
     ...runEnvironment(spec, versions()),
     agentHashes: agents.length === 0 ? undefined : Object.fromEntries(agents),
-    limits: fingerprintOfJson(spec.limits),
+    limits: fingerprintOfJson(use),
     prices: spec.prices && fingerprintOfJson(spec.prices),
   });
 }

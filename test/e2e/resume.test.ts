@@ -243,7 +243,7 @@ describe("resume", () => {
     ]);
   });
 
-  it("goes on when only values of variables, keys, and lines of the file have changed", async () => {
+  it("goes on when only values of variables, keys, time limits and lines of the file have changed", async () => {
     const agents = { other: command, third: model, same: sum.agent };
     using folder = await ran({ ...sum, agents, agent: "same" });
     cutOff(folder, 10);
@@ -256,7 +256,7 @@ describe("resume", () => {
       },
       agent: "same",
     });
-    writeFileSync(join(folder.path, file), `\n\n${text}`);
+    writeFileSync(join(folder.path, file), `\n\n${text.replace("{", '{"limits":{"trial":"9m"},')}`);
     const outcome = await runHere(["resume"], { cwd: folder.path });
     expect(outcome.code, outcome.stderr).toBe(0);
   });
