@@ -248,8 +248,9 @@ class TrialPhases {
     // A port that the prompt names is for the agent to use.
     await state.releasePorts([state.prompt]);
     const limits = await this.#agentLimits();
-    this.#watchUse = () => limits?.look();
-    using within = abortWithAny([signal, ...(limits === undefined ? [] : [limits.reached])]);
+    this.#watchUse = limits && (() => limits.look());
+    // Signals take much memory in a run of very many trials.
+    using within = limits && abortWithAny([signal, limits.reached]);
     let open: number | undefined;
     const context: Omit<AgentContext, "sessions" | "endpoints"> = {
       task: task.name,
@@ -266,7 +267,7 @@ class TrialPhases {
         limits?.look();
         return seq;
       },
-      signal: within.signal,
+      signal: within?.signal ?? signal,
       callTimeoutMs: this.#services.limits.callMs,
       hold: state.clocks.hold.bind(state.clocks),
       workspace,
