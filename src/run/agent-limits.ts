@@ -10,8 +10,8 @@ import { moneyText } from "../report/text.ts";
 type UsageLimits = Pick<Limits, "maxCost" | "maxTokens" | "maxToolCalls">;
 
 /**
- * Watches what the agent of a trial uses, and aborts when that is more than it may. While a server works on a call, which would look like
- * its failure, it waits until the agent goes on.
+ * Stops the agent of a trial when it goes beyond its limits. While a server works on a call it is not stopped, since that would count as
+ * the server's failure, unless it goes on in the meantime.
  */
 export class AgentLimits {
   readonly #limits: UsageLimits;
@@ -64,8 +64,9 @@ export class AgentLimits {
     this.reached.throwIfAborted();
     const { agent, proxy } = this.#used;
     if (agent.tokens + proxy.tokens > 0) return;
+    const isCostKnown = agent.cost + proxy.cost > 0;
     if (this.#limits.maxTokens !== undefined) throw unknown("how many tokens the agent used", "maxTokens");
-    if (this.#limits.maxCost !== undefined) throw unknown("what the agent cost", "maxCost");
+    if (this.#limits.maxCost !== undefined && !isCostKnown) throw unknown("what the agent cost", "maxCost");
   }
 
   #read(event: TraceEvent): void {
