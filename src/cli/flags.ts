@@ -14,20 +14,6 @@ import { writeError } from "./terminal.ts";
 /** How a command reports its exit code. */
 export type SetExitCode = (code: number) => void;
 
-/** Adds a command that handles errors as the program does; `isDefault`: it is meant where none is named. */
-export function subcommand(
-  parent: Command,
-  name: string,
-  description: string,
-  { isDefault = false } = {},
-): Command {
-  return parent
-    .command(name, { isDefault })
-    .description(description)
-    .exitOverride()
-    .showSuggestionAfterError();
-}
-
 /** The flags of a command that compares. */
 export interface FailOnFlags {
   /** 0 to 1. */

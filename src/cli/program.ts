@@ -3,7 +3,7 @@ import { McpvalsError, renderError } from "../base/error.ts";
 import { reportUncaught } from "../process/deadline.ts";
 import { quotedLines, visibleText, withoutCommands } from "../base/visible-text.ts";
 import { version } from "../base/version.ts";
-import { type SetExitCode, subcommand } from "./flags.ts";
+import type { SetExitCode } from "./flags.ts";
 import { wrapText } from "../base/columns.ts";
 import { columnsOf, endProcess, finishOutput, hideSecrets, writeError } from "./terminal.ts";
 
@@ -149,7 +149,7 @@ export async function createProgram(
     .showHelpAfterError("(mcpvals --help lists the commands)")
     .addHelpText("after", `\n${wrapText(`Exit codes: ${exitCodes}`, columnsOf(process.stdout)).join("\n")}`);
   for (const [name, { description, alias, load }] of Object.entries(commands)) {
-    const command = subcommand(program, name, description);
+    const command = program.command(name).description(description);
     if (alias !== undefined) command.alias(alias);
     if (words.includes(name) || (alias !== undefined && words.includes(alias)))
       (await load()).define(command, setExitCode);

@@ -27,8 +27,7 @@ export interface RecorderOptions {
  */
 export function createRecorder(trial: string, options: RecorderOptions): Emit {
   const { redact, now, events, onEvent, onBroken, limit = maxMemory } = options;
-  /** What each user has recorded, in bytes of memory. */
-  const users = new Map<string, number>();
+  /** Bytes of memory that all events take. */
   let used = 0;
   let seq = events.at(-1)?.seq ?? 0;
   let isFull = false;
@@ -42,11 +41,11 @@ export function createRecorder(trial: string, options: RecorderOptions): Emit {
     const json = isClean ? whole : JSON.stringify(clean);
     const wasFull = isFull;
     if (!wasFull) {
-      const [user, weight] = [userOf(body), weightOf(clean, json)];
-      users.set(user, (users.get(user) ?? 0) + weight);
-      used += weight;
+      used += weightOf(clean, json);
       isFull = used > limit;
     }
+    // Before the event is added, which may be cut.
+    const broken = isFull && !wasFull ? recordFull(limit, [...events, clean]) : undefined;
     const isKept = !isFull || !isUnbounded(body);
     if (isKept) {
       seq += 1;
@@ -54,7 +53,7 @@ export function createRecorder(trial: string, options: RecorderOptions): Emit {
       events.push(shown);
       onEvent(shown, shown === clean ? json : JSON.stringify(shown));
     }
-    if (isFull && !wasFull) onBroken(recordFull(limit, users));
+    if (broken !== undefined) onBroken(broken);
     return isKept ? seq : 0;
   };
   return (body) => {
@@ -104,7 +103,12 @@ export function weightOf(value: unknown, json: string): number {
   return weight;
 }
 
-function recordFull(limit: number, users: ReadonlyMap<string, number>): McpvalsError {
+function recordFull(limit: number, events: readonly TraceEvent[]): McpvalsError {
+  const users = new Map<string, number>();
+  for (const event of events) {
+    const user = userOf(event);
+    users.set(user, (users.get(user) ?? 0) + weightOf(event, JSON.stringify(event)));
+  }
   const [[name, weight] = ["nobody", 0]] = [...users].toSorted(([, a], [, b]) => b - a);
   return new McpvalsError(
     "trial/record-full",

@@ -19,7 +19,7 @@ import {
 import { environment } from "../../formats/environment.ts";
 import { baseEnvironment } from "../../process/environment.ts";
 import { displayWidth, padToWidth, wrapText, createStyle, type Tone } from "../../base/columns.ts";
-import { age, duration, jsonObject, type SetExitCode, sha256, subcommand } from "../flags.ts";
+import { age, duration, jsonObject, type SetExitCode, sha256 } from "../flags.ts";
 import {
   abortOnInterrupt,
   stdoutOutput,
@@ -37,7 +37,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     setExitCode(code);
   };
   const add = (name: string, description: string): Command =>
-    subcommand(command, name, description).option("--json", "print the output as JSON");
+    command.command(name).description(description).option("--json", "print the output as JSON");
   const addCached = (name: string, description: string): Command =>
     add(name, description).option(
       "--cache-dir <dir>",

@@ -26,7 +26,7 @@ import {
 import { load } from "../../formats/load.ts";
 import { graderTypesAt } from "../../formats/read/read-files.ts";
 import { defaultRunsFolder } from "../../store/run-folder.ts";
-import { type SetExitCode, subcommand, wholeNumber } from "../flags.ts";
+import { type SetExitCode, wholeNumber } from "../flags.ts";
 import {
   abortOnInterrupt,
   workingFolder,
@@ -40,11 +40,9 @@ import { defaultThreshold } from "../../model/agent.ts";
 
 /** `mcpvals judge`: commands for language models that judge. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  subcommand(
-    command,
-    "calibrate",
-    "ask a judge about cases that people labelled, and store how far it agrees",
-  )
+  command
+    .command("calibrate")
+    .description("ask a judge about cases that people labelled, and store how far it agrees")
     .argument(
       "<labels>",
       "YAML, JSON or JSON Lines: cases with task, answer and calls, or run and trial; and verdict",

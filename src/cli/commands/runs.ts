@@ -10,7 +10,7 @@ import type { RunRow } from "../../report/documents/documents.ts";
 import { runRow } from "../../report/documents/run-record.ts";
 import { isPinned, pinRun, runFolders } from "../../store/run-files.ts";
 import { defaultRunsFolder, findRun, refusePlanted } from "../../store/run-folder.ts";
-import { age, type SetExitCode, subcommand, wholeNumber } from "../flags.ts";
+import { age, type SetExitCode, wholeNumber } from "../flags.ts";
 import { stdoutOutput, workingFolder, writeJson, writeOut } from "../terminal.ts";
 import { formatDuration } from "../../base/duration.ts";
 
@@ -34,10 +34,10 @@ interface PruneFlags extends FolderFlags {
 /** `mcpvals runs`: lists recorded runs, pins and deletes them. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   const add = (name: string, description: string): Command =>
-    subcommand(command, name, description, { isDefault: name === "list" }).option(
-      "-o, --output <dir>",
-      "folder of the runs (default: .mcpvals/runs)",
-    );
+    command
+      .command(name, { isDefault: name === "list" })
+      .description(description)
+      .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)");
   const act =
     <Args extends readonly unknown[]>(work: (...args: Args) => Promise<void>) =>
     async (...args: Args): Promise<void> => {

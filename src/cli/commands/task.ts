@@ -4,7 +4,7 @@ import { readdirSync, statSync } from "node:fs";
 import { dirname, isAbsolute, posix, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { visibleJson, visibleText } from "../../base/visible-text.ts";
-import { type SetExitCode, subcommand } from "../flags.ts";
+import type { SetExitCode } from "../flags.ts";
 import { fileOutput, workingFolder, writeError, writeJson } from "../terminal.ts";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import { parsePackageRef } from "../../model/package-ref.ts";
@@ -21,7 +21,9 @@ import { asObject } from "../../base/json.ts";
 
 /** `mcpvals task`: commands for a single task. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  subcommand(command, "export", "print a task as one document: prompt, steps, files and their hashes")
+  command
+    .command("export")
+    .description("print a task as one document: prompt, steps, files and their hashes")
     .argument("<file>", "a file of kind Task")
     .addOption(
       new Option("-f, --format <format>", "format of the document").choices(["json"]).default("json"),
