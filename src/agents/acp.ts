@@ -73,7 +73,11 @@ async function playSession(
   const session = new AcpSession(sdk, { spec, context, program, cwd, version, startupMs });
   try {
     await session.open();
-    for (const [turn, { user }] of turns.entries()) await session.play(turn, user);
+    let turn = 0;
+    for await (const { user } of turns) {
+      await session.play(turn, user);
+      turn += 1;
+    }
   } finally {
     await session.close();
     await program.stop(signal.aborted ? { stdinMs: 0 } : {});

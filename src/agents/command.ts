@@ -92,7 +92,8 @@ async function playTurns(spec: CommandAgentSpec, context: AgentContext, mcpConfi
     emit,
   );
   const servers = new Map(endpoints.map(({ server, url }) => [server, url]));
-  for (const [turn, { user }] of turns.entries()) {
+  let turn = 0;
+  for await (const { user } of turns) {
     signal.throwIfAborted();
     emit({ type: "turn.started", turn, user });
     const values = {
@@ -107,6 +108,7 @@ async function playTurns(spec: CommandAgentSpec, context: AgentContext, mcpConfi
     };
     const reason = await playTurn(spec, context, turn, values, output.begin(turn));
     emit({ type: "turn.finished", turn, reason });
+    turn += 1;
   }
 }
 

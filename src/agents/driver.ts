@@ -1,4 +1,4 @@
-import type { ElicitationAnswer, SolutionAction, Turn } from "../model/task.ts";
+import type { ElicitationAnswer, SolutionAction } from "../model/task.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { Scope } from "../templates/template.ts";
 import type { Emit } from "../model/event.ts";
@@ -11,7 +11,8 @@ import type { SharedLimits } from "../process/adaptive-limit.ts";
 /** What an agent gets for one trial. */
 export interface AgentContext {
   readonly task: string;
-  readonly turns: readonly Turn[];
+  /** What the user says, in order. Of a simulated user it is known only when the turn before has ended, for what the agent said in it. */
+  readonly turns: readonly UserTurn[] | AsyncIterable<UserTurn>;
   /** Of all servers, for a driver that acts inside this process; empty for one that starts a program. */
   readonly sessions: readonly ServerSession[];
   /** Of all servers, for a driver that starts a program; empty for one that acts inside this process. */
@@ -32,6 +33,11 @@ export interface AgentContext {
   readonly solution?: TaskSolution;
 }
 
+/** What the user says in one turn. */
+export interface UserTurn {
+  readonly user: string;
+}
+
 /** How a task can be solved, and what its templates refer to. */
 export interface TaskSolution {
   readonly actions: readonly SolutionAction[];
@@ -42,7 +48,7 @@ export interface TaskSolution {
 
 /**
  * Turns user turns and servers into behaviour. A driver emits `turn.started`, `agent.message` and `turn.finished`
- * for every turn, in order; tool calls are recorded by the sessions that it uses. Bad behaviour of the agent is never
+ * for every turn, in order, and asks for the next turn when one has finished; tool calls are recorded by the sessions that it uses. Bad behaviour of the agent is never
  * thrown; an agent that cannot act throws McpvalsError.
  */
 export interface AgentDriver {

@@ -68,7 +68,11 @@ export function createModelAgent(spec: ModelAgentSpec, options: ModelAgentOption
       try {
         current = conversation;
         context.emit({ type: "agent.started", agent: spec.name, kind: "model", model: spec.model });
-        for (const [turn, { user }] of context.turns.entries()) await conversation.playTurn(turn, user);
+        let turn = 0;
+        for await (const { user } of context.turns) {
+          await conversation.playTurn(turn, user);
+          turn += 1;
+        }
         end.signal.throwIfAborted();
       } finally {
         current = undefined;

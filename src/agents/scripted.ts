@@ -20,7 +20,7 @@ type Actions = Generator<
 /**
  * Creates an agent that plays what is written down: `scripted` the plan for the task, `oracle` the task's own solution, `null`
  * nothing, so that a task that passes with it checks nothing. Each user turn plays the actions up to and including the next
- * `say`, the last turn all that are left. A call goes to the server that it names, or to the only one that offers the tool;
+ * `say`, the last turn of a list all that are left. A call goes to the server that it names, or to the only one that offers the tool;
  * if there is no such server, or more than one, the call is recorded as rejected and the next action is played, as it
  * is after a call that fails. Templates are replaced when an action's turn comes.
  *
@@ -36,7 +36,10 @@ export function createWrittenAgent(spec: ScriptedAgentSpec | BuiltinAgentSpec): 
       signal.throwIfAborted();
       const actions = actionsOf(spec, context);
       emit({ type: "agent.started", agent: spec.name, kind: spec.type });
-      for (const [turn, { user }] of turns.entries()) {
+      // A simulated user may go on after any turn.
+      const last = "length" in turns ? turns.length - 1 : Infinity;
+      let turn = 0;
+      for await (const { user } of turns) {
         emit({ type: "turn.started", turn, user });
         let outcome: CallOutcome | undefined;
         for (let isOver = false; !isOver;) {
@@ -46,10 +49,11 @@ export function createWrittenAgent(spec: ScriptedAgentSpec | BuiltinAgentSpec): 
           if (action === undefined) isOver = true;
           else if ("say" in action) {
             emit({ type: "agent.message", turn, text: action.say });
-            isOver = turn < turns.length - 1;
+            isOver = turn < last;
           } else outcome = await send(action.request, action.server, context);
         }
         emit({ type: "turn.finished", turn, reason: "done" });
+        turn += 1;
       }
     },
   };

@@ -10,6 +10,7 @@ import type { ServerSpec } from "../../src/model/server.ts";
 import type { Task } from "../../src/model/task.ts";
 import { expanderOf } from "../../src/templates/expand.ts";
 import type { TraceEvent } from "../../src/model/event.ts";
+import { toldIn } from "../support/agent-context.ts";
 import { leaf, type LeafEnd } from "../support/sessions.ts";
 import { playTrial, portableTask, taskFolder } from "../support/portable.ts";
 
@@ -25,13 +26,12 @@ function workspaceOf(events: readonly TraceEvent[]): string {
 
 const says =
   (text: string) =>
-  ({ emit, turns }: AgentContext): Promise<void> => {
-    for (const [turn, { user }] of turns.entries()) {
+  async ({ emit, turns }: AgentContext): Promise<void> => {
+    for (const [turn, user] of (await toldIn({ turns })).entries()) {
       emit({ type: "turn.started", turn, user });
       emit({ type: "agent.message", turn, text });
       emit({ type: "turn.finished", turn, reason: "done" });
     }
-    return Promise.resolve();
   };
 
 describe("the phases of a trial", () => {
@@ -190,9 +190,8 @@ describe("what templates refer to", () => {
     options: Parameters<typeof playTrial>[1] = {},
   ): Promise<string> => {
     let told = "";
-    const agent = ({ turns }: AgentContext): Promise<void> => {
-      told = turns.map((turn) => turn.user).join("|");
-      return Promise.resolve();
+    const agent = async (context: AgentContext): Promise<void> => {
+      told = (await toldIn(context)).join("|");
     };
     const { finished } = await playTrial(
       { ...task, turns: [{ user: text }, { user: text }] },
@@ -227,8 +226,9 @@ describe("what templates refer to", () => {
   });
 
   it("random.port is the agent's as soon as it is told of it", async () => {
-    const agent = async ({ turns }: AgentContext): Promise<void> => {
-      const server = createServer().listen(Number(turns[0]?.user.split(" ").at(-1)), "127.0.0.1");
+    const agent = async (context: AgentContext): Promise<void> => {
+      const [told] = await toldIn(context);
+      const server = createServer().listen(Number(told?.split(" ").at(-1)), "127.0.0.1");
       await once(server, "listening");
       server.close();
     };
@@ -256,9 +256,9 @@ describe("what templates refer to", () => {
     using folder = taskFolder();
     writeFileSync(join(folder.path, "notes.txt"), "hello");
     let content = "";
-    const agent = ({ turns }: AgentContext): Promise<void> => {
-      content = readFileSync(join(turns[0]?.user ?? "", "notes.txt"), "utf8");
-      return Promise.resolve();
+    const agent = async (context: AgentContext): Promise<void> => {
+      const [folder = ""] = await toldIn(context);
+      content = readFileSync(join(folder, "notes.txt"), "utf8");
     };
     const task = portableTask(
       { dir: folder.path, fixtures: ["notes.txt"] },
@@ -279,9 +279,9 @@ describe("what templates refer to", () => {
     writeFileSync(join(folder.path, "data/notes.txt"), "hello");
     symlinkSync("notes.txt", join(folder.path, "data/inside"));
     symlinkSync("data", join(folder.path, "link"));
-    const agent = ({ turns }: AgentContext): Promise<void> => {
-      writeFileSync(join(turns[0]?.user ?? "", "link/inside"), "changed");
-      return Promise.resolve();
+    const agent = async (context: AgentContext): Promise<void> => {
+      const [workspace = ""] = await toldIn(context);
+      writeFileSync(join(workspace, "link/inside"), "changed");
     };
     const task = portableTask({ dir: folder.path, fixtures: ["link"] }, { turns: [{ user: "{workspace}" }] });
     expect((await playTrial(task, { agent })).finished.outcome).toBe("completed");

@@ -9,6 +9,7 @@ import type { Task } from "../../src/model/task.ts";
 import type { ParseTaskOptions } from "../../src/formats/task/parse-task.ts";
 import type { TrialServices } from "../../src/run/trial-state.ts";
 import { evaluate } from "../../src/index.ts";
+import { toldIn } from "../support/agent-context.ts";
 import { folderOf, root } from "../support/cli.ts";
 import { type PlayedTrial, playTrial, taskFolder, type TrialOptions } from "../support/portable.ts";
 import { taskOf } from "../support/task-file.ts";
@@ -248,9 +249,8 @@ describe.concurrent("what steps are told of the agent", () => {
   it("in verify: its turns as it was told them, with an empty line between them", async () => {
     const spec = { prompt: ["Call {task.name}.", "  Then\nstop.", "Bye {{you}}."], verify: [told] };
     const heard: string[] = [];
-    const agent = ({ turns }: AgentContext): Promise<void> => {
-      heard.push(...turns.map((turn) => turn.user));
-      return Promise.resolve();
+    const agent = async (context: AgentContext): Promise<void> => {
+      heard.push(...(await toldIn(context)));
     };
     expect(await outputs(spec, { agent })).toEqual({
       "verify told": {

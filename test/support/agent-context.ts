@@ -40,6 +40,13 @@ export function recordedContext(options: {
   };
 }
 
+/** What the user says in all turns. */
+export async function toldIn({ turns }: Pick<AgentContext, "turns">): Promise<readonly string[]> {
+  const told: string[] = [];
+  for await (const { user } of turns) told.push(user);
+  return told;
+}
+
 /** The events of one type. */
 export function eventsOf<T extends EventBody["type"]>(
   events: readonly EventBody[],
