@@ -100,6 +100,8 @@ async function createConversation(
     access,
     purpose: "agent",
     emit: context.emit,
+    // The AI SDK reads a stream of Bedrock in a format of its own, of which texts could not be checked.
+    stream: spec.stream !== false && access.wire !== "bedrock",
     requestTimeoutMs: modelMs,
     hold: context.hold,
     ...withoutUndefined({ retry, accounts }),

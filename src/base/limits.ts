@@ -32,7 +32,7 @@ export const maxUnasked = 100_000;
 
 /**
  * Most that is kept in memory, in bytes, of messages of a server that no client takes, of all that a server sends in one part of a
- * check, and of all answers of a model in a conversation, each of which may have so many values.
+ * check, and of all answers of a model in a conversation (of each, where they are streamed), each of which may have so many values.
  */
 export const maxKeptBytes: number = 32 * 1024 * 1024;
 export const maxAnswerValues = 100_000;

@@ -110,6 +110,11 @@ export const modelAgentSchema = closedObject({
   ),
   maxSteps: z.int().min(1).default(defaultMaxSteps).describe("Model calls allowed in one user turn."),
   system: optional(z.string(), "System prompt.", "none"),
+  stream: optional(
+    z.boolean(),
+    "Whether answers are asked for as streams, so that the time to the first token is known; `false` for a server that cannot stream.",
+    "`true`; `false` for Bedrock",
+  ),
   resources: optional(
     z.boolean(),
     "Whether the model gets tools of mcpvals to read resources and get prompts.",
@@ -166,7 +171,10 @@ export interface SkillsPlace {
 }
 
 /** How to reach a language model. */
-export type ModelSpec = Omit<Parsed<typeof modelAgentSchema>, "type" | "maxSteps" | "system" | "resources">;
+export type ModelSpec = Omit<
+  Parsed<typeof modelAgentSchema>,
+  "type" | "maxSteps" | "system" | "resources" | "stream"
+>;
 
 export interface ModelAgentSpec extends Omit<Parsed<typeof modelAgentSchema>, "type"> {
   readonly type: "model";

@@ -329,6 +329,11 @@ export const eventKinds = {
     purpose,
     model,
     durationMs,
+    firstTokenMs: milliseconds
+      .describe(
+        "Time from the request to the first words, reasoning or tool call. Absent: the answer was not streamed, or empty.",
+      )
+      .exactOptional(),
     throttledMs: milliseconds
       .describe("Time that it had waited before, because of the provider's rate limit. Absent if it had not.")
       .exactOptional(),

@@ -114,6 +114,11 @@ const trialSchema = z
     error: errorSchema.describe("Reason of the verdict `error`, `timeout` or `skip`.").exactOptional(),
     usage: usageSchema.describe("Model use of the agent; absent if no model was used.").exactOptional(),
     judgeUsage: usageSchema.describe("Model use of the judge; absent if there was none.").exactOptional(),
+    firstTokenMs: milliseconds
+      .describe(
+        "Mean time from a request of the agent to the first token of the model's answer. Absent if no answer was streamed.",
+      )
+      .exactOptional(),
     throttledMs: milliseconds
       .describe(
         "Sum of the times that its requests to models waited because of a provider's rate limit, which no time limit counts. Absent if none waited.",

@@ -12,12 +12,22 @@ export interface AnswerBound {
 }
 
 /** `fetch` with limits, for callers that read and parse whole bodies, such as SDKs. The request's signal limits the time, also of the body. */
-export function boundedFetch(
-  { bytes, values, onTooMuch }: AnswerBound,
-  inner: typeof fetch = fetch,
-): typeof fetch {
+export function boundedFetch(bound: AnswerBound): typeof fetch {
+  const bounded = boundedBodies(bound);
+  return async (input, init) => {
+    const response = await fetch(input, init);
+    return response.body === null ? response : withBody(response, bounded(response.body));
+  };
+}
+
+/** Makes the function that passes on the bodies of responses until one is beyond the limits. */
+export function boundedBodies({
+  bytes,
+  values,
+  onTooMuch,
+}: AnswerBound): (body: ReadableStream<Uint8Array>) => AsyncIterable<Uint8Array> {
   let read = 0;
-  async function* measured(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  return async function* measured(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
     const meter = new JsonMeter();
     for await (const chunk of body) {
       read += chunk.length;
@@ -27,11 +37,6 @@ export function boundedFetch(
       if (deepest > maxRecordDepth) throw onTooMuch(`${maxRecordDepth} levels`);
       yield chunk;
     }
-  }
-  return async (input, init) => {
-    const response = await inner(input, init);
-    if (response.body === null) return response;
-    return withBody(response, measured(response.body));
   };
 }
 

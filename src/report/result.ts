@@ -4,6 +4,7 @@ import { decidesFailures, gatesOf } from "./gates.ts";
 import { checkedNothing, ratesOf, taskId, wasNotRun } from "./rates.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
+import { meanOf } from "../statistics/rates.ts";
 import { type Task, testedTool } from "../model/task.ts";
 import { judgesOf } from "../graders/judge/calibration.ts";
 import { measure } from "../graders/measurements/measure.ts";
@@ -52,6 +53,9 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
   ];
   const called = eventsOf(events, "model.called");
   const judged = called.filter(({ purpose }) => purpose === "judge");
+  const firstTokens = called.flatMap(({ purpose, firstTokenMs }) =>
+    purpose === "agent" && firstTokenMs !== undefined ? [firstTokenMs] : [],
+  );
   const throttledMs = called.reduce((sum, event) => sum + (event.throttledMs ?? 0), 0);
   const started = eventsOf(events, "server.started").filter(({ transport }) => transport === "mock");
   const mocks = [...new Set(started.map(({ server }) => server))].toSorted();
@@ -70,6 +74,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
             : finished.error,
       usage,
       judgeUsage: judged.reduce<Usage | undefined>((sum, event) => addUsage(sum, event.usage), undefined),
+      firstTokenMs: firstTokens.length === 0 ? undefined : toMicroseconds(meanOf(firstTokens)),
       throttledMs: throttledMs === 0 ? undefined : toMicroseconds(throttledMs),
       ran: programRun(trajectory),
       tools: usesOfTools(trajectory),

@@ -7,6 +7,7 @@ import type { Task } from "../model/task.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../model/result.ts";
 import type { Piece } from "../base/columns.ts";
 import { formatDuration } from "../base/duration.ts";
+import { meanOf } from "../statistics/rates.ts";
 import { identitiesOf } from "./documents/identities.ts";
 import { clipText, countOf, formatInteger, formatScore, visibleText } from "../base/visible-text.ts";
 import { addUsage } from "../trace/trajectory.ts";
@@ -141,11 +142,17 @@ export function describeModels(
   { agents, judge }: Pick<RunEnvironment, "agents" | "judge">,
 ): string[] {
   const used = new Map<string | null, Usage>();
+  const firstTokens = new Map<string | null, number[]>();
   let asked: Usage | undefined;
   const isAsked = trials.some(
     ({ judgeUsage, grades }) => judgeUsage !== undefined || grades.some(hasAskedJudge),
   );
-  for (const { agent, usage, judgeUsage } of trials) {
+  for (const { agent, usage, judgeUsage, firstTokenMs } of trials) {
+    if (firstTokenMs !== undefined) {
+      const times = firstTokens.get(agent) ?? [];
+      times.push(firstTokenMs);
+      firstTokens.set(agent, times);
+    }
     if (usage !== undefined) used.set(agent, addUsage(used.get(agent), usage));
     if (judgeUsage !== undefined) asked = addUsage(asked, judgeUsage);
   }
@@ -154,7 +161,10 @@ export function describeModels(
   if (used.size > 0) {
     const acted = [...used].map(([agent, usage]) => {
       const who = used.size > 1 && agent !== null ? `${visibleText(agent)}: ` : "";
-      return `${who}${describeUsage(usage)}`;
+      const times = firstTokens.get(agent) ?? [];
+      const begun =
+        times.length === 0 ? "" : `, first token after ${formatDuration(meanOf(times))} on average`;
+      return `${who}${describeUsage(usage)}${begun}`;
     });
     return [...acted, ...judged];
   }

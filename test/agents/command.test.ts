@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFile
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { ownMark } from "../../src/process/folders.ts";
 import { createCommandAgent } from "../../src/agents/command.ts";
 import type { CommandAgentSpec } from "../../src/model/agent.ts";
 import type { EventBody } from "../../src/model/event.ts";
@@ -182,7 +183,9 @@ describe("servers", () => {
       expect(messages(played)).toEqual(['[{"type":"text","text":"hi"}]']);
       expect(endpoint.requests.length > 0).toBe(connect === "http");
       expect(readdirSync(played.workspace)).toEqual([]);
-      expect(readdirSync(tmpdir()).filter((name) => name.startsWith("mcpvals-client-"))).toEqual([]);
+      expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`mcpvals-client-${ownMark()}`))).toEqual(
+        [],
+      );
     },
   );
 

@@ -84,7 +84,7 @@ const wires: readonly WireCase[] = [
   {
     name: "google",
     wire: "google",
-    path: "/v1beta/models/gemini-2.5-flash:generateContent",
+    path: "/v1beta/models/gemini-2.5-flash:streamGenerateContent",
     key: ["x-goog-api-key", "test-key"],
     images: true,
     spec: (baseURL) => ({ model: "google/gemini-2.5-flash", baseURL }),
@@ -116,7 +116,7 @@ const wires: readonly WireCase[] = [
   {
     name: "vertex",
     wire: "google",
-    path: "/v1/publishers/google/models/gemini-2.5-flash:generateContent",
+    path: "/v1/publishers/google/models/gemini-2.5-flash:streamGenerateContent",
     key: ["x-goog-api-key", "test-key"],
     images: true,
     spec: (url) => ({ model: "vertex/gemini-2.5-flash", baseURL: `${url}/v1/publishers/google` }),

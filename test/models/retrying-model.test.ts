@@ -175,7 +175,7 @@ describe("requests with one key to one address", () => {
     const times: number[] = [];
     await using provider = await startFakeProvider((_, index) => {
       times.push(performance.now());
-      return index === 0 ? throttled({ "retry-after-ms": "80" }) : { text: "ok" };
+      return index === 0 ? throttled({ "retry-after-ms": "1000" }) : { text: "ok" };
     });
     const accounts = share();
     const held: Promise<unknown>[] = [];
@@ -205,7 +205,7 @@ describe("requests with one key to one address", () => {
     ]);
     expect(held).toHaveLength(2);
     const [began = 0, , third = 0, fourth = 0] = times;
-    expect(Math.min(third, fourth) - began).toBeGreaterThan(78);
+    expect(Math.min(third, fourth) - began).toBeGreaterThan(998);
   });
 
   test("wait for their turn when fewer may be sent at once", async () => {
@@ -282,8 +282,8 @@ describe("final errors", () => {
   });
 
   test.each<[string, FakeReply, RegExp]>([
-    ["HTML", { raw: "<html>\n<body>proxy" }, /a body that is not the expected JSON: <html> <body>proxy/],
-    ["nothing", { raw: "" }, /an empty body/],
+    ["HTML", { raw: "<html>\n<body>proxy" }, /it is not JSON: <html> <body>proxy/],
+    ["nothing", { raw: "" }, /it is empty/],
     ["another shape", { raw: '{"ok":true}' }, /a body that is not the expected JSON: \{"ok":true\}/],
   ])("a body with %s is model/invalid-response", async (_what, reply, message) => {
     await using provider = await startFakeProvider([reply]);

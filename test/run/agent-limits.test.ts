@@ -95,7 +95,7 @@ it("a model that does not count its tokens keeps no limit and no budget, and its
   ];
   const raw = JSON.stringify({ id: "1", object: "chat.completion", created: 1, model: "m", choices });
   await using fake = await startFakeProvider(() => ({ raw }));
-  const agent = { model: "openai-compatible/m", baseURL: `${fake.url}/v1` };
+  const agent = { model: "openai-compatible/m", baseURL: `${fake.url}/v1`, stream: false };
   const own = { "prices.json": { models: { m: { input: 3, output: 10 } } } };
   for (const [limits, more, code, said] of [
     [{ maxTokens: 10 }, {}, 3, "agent/unknown-use"],

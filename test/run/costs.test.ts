@@ -47,7 +47,7 @@ it("a run says what it cost, by the prices of its file", async () => {
   const cli = (...args: readonly string[]) => runHere(args, { cwd: folder.path, env: fake.env });
   const ran = await cli("run", "--reporter", "console", "--reporter", "markdown=report.md");
   expect([ran.code, ran.stdout]).toEqual([0, expect.stringMatching(/ a +2\/2 .* \$0\.0034$/m)]);
-  expect(ran.stdout).toMatch(/4 model requests · cost \$0\.014/);
+  expect(ran.stdout).toMatch(/4 model requests, first token after [\d.]+ m?s on average · cost \$0\.014/);
   expect(readFileSync(join(folder.path, "report.md"), "utf8")).toMatch(
     /4 trials · cost \$0\.014[^]*\| a \| +\| 2\/2 \|.*\| \$0\.0034 \|/,
   );

@@ -12,6 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { ownMark } from "../../src/process/folders.ts";
 import type { McpvalsError } from "../../src/base/error.ts";
 import type { JsonObject } from "../../src/base/json.ts";
 import type { ScriptStep } from "../../src/model/step.ts";
@@ -37,7 +38,7 @@ afterAll(() => {
 
 /** Names of the folders for texts of scripts that exist now. */
 function leftFolders(): string[] {
-  return readdirSync(tmpdir()).filter((name) => name.startsWith("mcpvals-script-"));
+  return readdirSync(tmpdir()).filter((name) => name.startsWith(`mcpvals-script-${ownMark()}`));
 }
 
 function inline(text: string, parts: Partial<ScriptStep> = {}): ScriptStep {

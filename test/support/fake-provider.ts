@@ -33,6 +33,8 @@ interface FakeAnswer {
  * - `{ raw, status? }`: this text as the body, whatever it is
  * - `{ hang: true }`: never an answer; `{ drop: true }`: the connection is cut before the answer,
  *   `{ drop: "body" }`: in the middle of it
+ *
+ * A request for a stream is answered with one, `raw` as it is.
  */
 export type FakeReply =
   | { readonly text: string; readonly finish?: "length" | "refusal"; readonly usage?: FakeUsage }
@@ -167,12 +169,14 @@ export async function startFakeProvider(
 }
 
 function send(response: ServerResponse, reply: FakeReply, request: FakeRequest, number: number): void {
-  const wire = wires[request.wire];
+  const wire: Wire = wires[request.wire];
   if ("hang" in reply) return;
   if ("drop" in reply) {
     if (reply.drop === true) return void response.socket?.destroy();
-    response.writeHead(200, { "content-type": "application/json", "content-length": "1000" });
-    response.write('{"id":', () => response.socket?.destroy());
+    const isStream = wantsStream(request);
+    const type = isStream ? "text/event-stream" : "application/json";
+    response.writeHead(200, { "content-type": type, ...(isStream ? {} : { "content-length": "1000" }) });
+    response.write(isStream ? "data: {" : '{"id":', () => response.socket?.destroy());
   } else if ("raw" in reply) {
     response.writeHead(reply.status ?? 200, { "content-type": "application/json", ...reply.headers });
     response.end(reply.raw);
@@ -181,8 +185,27 @@ function send(response: ServerResponse, reply: FakeReply, request: FakeRequest, 
     sendJson(response, reply.status, reply.body ?? wire.error(reply.status, message), reply.headers);
   } else {
     const calls = "tools" in reply ? reply.tools : "tool" in reply ? [reply] : [];
-    sendJson(response, 200, wire.answer({ ...reply, calls }, request, number));
+    const answer = wire.answer({ ...reply, calls }, request, number);
+    if (!wantsStream(request)) return sendJson(response, 200, answer);
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.end(wire.events(answer, fields(request.body)).map(eventText).join("") + (wire.end ?? ""));
   }
+}
+
+function wantsStream({ body, path }: FakeRequest): boolean {
+  return fields(body)["stream"] === true || path.endsWith(":streamGenerateContent");
+}
+
+/** An event of a stream; its type is repeated as its name. */
+export function eventText(data: Fields): string {
+  const name = data["type"] === undefined ? "" : `event: ${text(data["type"])}\n`;
+  return `${name}data: ${JSON.stringify(data)}\n\n`;
+}
+
+/** A text in two pieces. */
+function halves(words: string): readonly string[] {
+  const middle = Math.ceil(words.length / 2);
+  return [words.slice(0, middle), words.slice(middle)];
 }
 
 function sendJson(response: ServerResponse, status: number, body: unknown, headers = {}): void {
@@ -234,7 +257,7 @@ function readRequest(
   key: string | undefined,
 ): FakeRequest {
   const body = fields(raw.body);
-  const format = wires[wire];
+  const format: Wire = wires[wire];
   const model = body["model"] === undefined ? (format.path.exec(raw.path)?.[1] ?? "") : text(body["model"]);
   const system: string[] = [];
   const request = { users: [] as string[], assistants: [] as string[], toolResults: [] as FakeToolResult[] };
@@ -244,7 +267,6 @@ function readRequest(
   let newFrom = 0;
   const sent = format.keyOf(raw.headers);
   demand(key === undefined ? !format.needsKey || sent !== "" : sent === key, wrongKey);
-  demand(body["stream"] !== true, "this fake does not stream");
   demand(model !== "", "the request names no model");
 
   for (const item of format.items(body, raw.headers)) {
@@ -296,7 +318,11 @@ interface Wire {
   tools(body: Fields): readonly { readonly name?: unknown; readonly schema: unknown }[];
   readonly toolName: RegExp;
   /** The body of an answer; `number` counts answers from 1 and makes ids. */
-  answer(answer: FakeAnswer, request: FakeRequest, number: number): unknown;
+  answer(answer: FakeAnswer, request: FakeRequest, number: number): Fields;
+  /** The same answer as the events of a stream. */
+  events(answer: Fields, body: Fields): readonly Fields[];
+  /** What ends a stream. */
+  readonly end?: string;
   error(status: number, message: string): unknown;
 }
 
@@ -463,6 +489,44 @@ const wires = {
         },
       };
     },
+    events(answer) {
+      const { content, stop_reason, stop_sequence, usage } = answer;
+      const blocks = list(content).flatMap((block, index) => {
+        const isText = block["type"] === "text";
+        const pieces = halves(isText ? text(block["text"]) : JSON.stringify(block["input"]));
+        return [
+          {
+            type: "content_block_start",
+            index,
+            content_block: isText ? { ...block, text: "" } : { ...block, input: {} },
+          },
+          ...pieces.map((piece) => ({
+            type: "content_block_delta",
+            index,
+            delta: isText
+              ? { type: "text_delta", text: piece }
+              : { type: "input_json_delta", partial_json: piece },
+          })),
+          { type: "content_block_stop", index },
+        ];
+      });
+      const { output_tokens } = fields(usage);
+      return [
+        {
+          type: "message_start",
+          message: {
+            ...answer,
+            content: [],
+            stop_reason: null,
+            usage: { ...fields(usage), output_tokens: 1 },
+          },
+        },
+        { type: "ping" },
+        ...blocks,
+        { type: "message_delta", delta: { stop_reason, stop_sequence }, usage: { output_tokens } },
+        { type: "message_stop" },
+      ];
+    },
     error(status, message) {
       const types: Readonly<Record<number, string>> = {
         400: "invalid_request_error",
@@ -514,6 +578,37 @@ const wires = {
         },
       };
     },
+    events(response) {
+      const { output, status } = response;
+      const items = list(output).flatMap((item, output_index) => {
+        const place = { item_id: item["id"], output_index };
+        const [part = {}] = list(item["content"]);
+        const isRefusal = part["type"] === "refusal";
+        const isCall = item["type"] === "function_call";
+        const whole = isCall ? item["arguments"] : (part["refusal"] ?? part["text"]);
+        const type = isCall ? "function_call_arguments" : isRefusal ? "refusal" : "output_text";
+        const begun = isCall ? { ...item, arguments: "" } : { ...item, content: [] };
+        return [
+          { type: "response.output_item.added", output_index, item: { ...begun, status: "in_progress" } },
+          ...halves(text(whole)).map((delta) => ({
+            type: `response.${type}.delta`,
+            ...place,
+            ...(isCall ? {} : { content_index: 0 }),
+            delta,
+          })),
+          { type: "response.output_item.done", output_index, item },
+        ];
+      });
+      const events = [
+        {
+          type: "response.created",
+          response: { ...response, status: "in_progress", output: [], usage: null },
+        },
+        ...items,
+        { type: `response.${text(status)}`, response },
+      ];
+      return events.map((event, sequence_number) => ({ ...event, sequence_number }));
+    },
     error: openaiError,
   },
   /** OpenAI's Chat Completions API; local servers speak it too, and need no key. */
@@ -557,11 +652,37 @@ const wires = {
         },
       };
     },
+    events({ choices, usage, ...rest }, body) {
+      const base = { ...rest, object: "chat.completion.chunk" };
+      const chunk = (delta: Fields, finish_reason: unknown = null): Fields => ({
+        ...base,
+        choices: [{ index: 0, delta, finish_reason }],
+      });
+      const [{ message, finish_reason } = {}] = list(choices);
+      const { content, refusal, tool_calls } = fields(message);
+      const calls = list(tool_calls).flatMap((call, index) => {
+        const { name, arguments: whole } = fields(call["function"]);
+        return [
+          { index, ...call, function: { name, arguments: "" } },
+          ...halves(text(whole)).map((piece) => ({ index, function: { arguments: piece } })),
+        ];
+      });
+      const wantsUsage = fields(body["stream_options"])["include_usage"] === true;
+      return [
+        chunk({ role: "assistant", content: "" }),
+        ...halves(text(content)).map((piece) => chunk({ content: piece })),
+        ...(typeof refusal === "string" ? [chunk({ refusal })] : []),
+        ...calls.map((call) => chunk({ tool_calls: [call] })),
+        chunk({}, finish_reason),
+        ...(wantsUsage ? [{ ...base, choices: [], usage }] : []),
+      ];
+    },
+    end: "data: [DONE]\n\n",
     error: openaiError,
   },
   /** Google's Gemini API, and that of Vertex. */
   google: {
-    path: /^\/(?:v1beta|v1(?:beta1)?(?:\/projects\/p\/locations\/l)?\/publishers\/google)\/models\/([^/:]+):generateContent$/,
+    path: /^\/(?:v1beta|v1(?:beta1)?(?:\/projects\/p\/locations\/l)?\/publishers\/google)\/models\/([^/:]+):(?:generateContent|streamGenerateContent)$/,
     keyOf: (headers) => text(headers["x-goog-api-key"] ?? bearer(headers)),
     needsKey: true,
     toolName: /^[a-zA-Z_][a-zA-Z0-9_.-]{0,63}$/,
@@ -590,6 +711,20 @@ const wires = {
         modelVersion: model,
         responseId: `response-${number}`,
       };
+    },
+    events({ candidates, usageMetadata, ...rest }) {
+      const [{ content, finishReason } = {}] = list(candidates);
+      const pieces = list(fields(content)["parts"]).flatMap((part) =>
+        part["text"] === undefined ? [part] : halves(text(part["text"])).map((piece) => ({ text: piece })),
+      );
+      const chunk = (parts: readonly Fields[], more = {}): Fields => ({
+        candidates: [{ content: { role: "model", parts }, index: 0, ...more }],
+        ...rest,
+      });
+      return [
+        ...pieces.map((part) => chunk([part])),
+        { ...chunk([{ text: "" }], { finishReason }), usageMetadata },
+      ];
     },
     error(code, message) {
       const names: Readonly<Record<number, string>> = {
@@ -655,6 +790,7 @@ const wires = {
         metrics: { latencyMs: 1 },
       };
     },
+    events: () => [],
     error: (_status, message) => ({ message }),
   },
 } satisfies Readonly<Record<string, Wire>>;

@@ -302,6 +302,7 @@ function ItemLine({
             <span className="text-xs tabular-nums">
               {item.usage !== undefined &&
                 `${item.usage.inputTokens} tokens in, ${item.usage.outputTokens} out `}
+              {item.firstTokenMs !== undefined && `first token after ${formatDuration(item.firstTokenMs)} `}
               {item.purpose === "judge" && "(judge)"}
             </span>
           )}

@@ -223,28 +223,32 @@ export async function createVertexModel(
   const settings = { ...transport, apiKey, fetch: counting, ...withoutUndefined({ project }) };
   const vertex = createVertex(settings)(model);
   if (apiKey !== "") return vertex;
+  const withCredentials = async <T>(
+    ask: () => PromiseLike<T>,
+    signal: AbortSignal | undefined,
+  ): Promise<T> => {
+    const before = sent;
+    try {
+      const answer = Promise.resolve(ask());
+      // The search for credentials, which may ask servers, does not end with the signal.
+      return await (signal === undefined ? answer : untilAborted(answer, signal));
+    } catch (error) {
+      // The errors of google-auth-library have no type of their own. What it throws comes before the request.
+      const isOther = !(error instanceof Error) || error.name.startsWith("AI_");
+      if (isOther || sent > before || signal?.aborted === true) throw error;
+      throw new McpvalsError("model/no-key", `no Google credentials for ${label}: ${error.message}`, {
+        cause: error,
+        hint: "Run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_VERTEX_API_KEY.",
+      });
+    }
+  };
   const { wrapLanguageModel } = await import("ai");
   return wrapLanguageModel({
     model: vertex,
     middleware: {
       specificationVersion: "v4",
-      wrapGenerate: async ({ doGenerate, params }) => {
-        const before = sent;
-        const { abortSignal } = params;
-        try {
-          const answer = Promise.resolve(doGenerate());
-          // The search for credentials, which may ask servers, does not end with the signal.
-          return await (abortSignal === undefined ? answer : untilAborted(answer, abortSignal));
-        } catch (error) {
-          // The errors of google-auth-library have no type of their own. What it throws comes before the request.
-          const isOther = !(error instanceof Error) || error.name.startsWith("AI_");
-          if (isOther || sent > before || abortSignal?.aborted === true) throw error;
-          throw new McpvalsError("model/no-key", `no Google credentials for ${label}: ${error.message}`, {
-            cause: error,
-            hint: "Run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS or GOOGLE_VERTEX_API_KEY.",
-          });
-        }
-      },
+      wrapGenerate: ({ doGenerate, params }) => withCredentials(doGenerate, params.abortSignal),
+      wrapStream: ({ doStream, params }) => withCredentials(doStream, params.abortSignal),
     },
   });
 }

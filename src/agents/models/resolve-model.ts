@@ -1,10 +1,12 @@
-import { maxAnswerValues, maxKeptBytes } from "../../base/limits.ts";
+import { maxAnswerValues, maxKeptBytes, maxRecordDepth } from "../../base/limits.ts";
 import { McpvalsError } from "../../base/error.ts";
+import { shortened } from "../../base/visible-text.ts";
 import { didYouMean } from "../../base/did-you-mean.ts";
 import { isJsonObject, withoutUndefined, type Json } from "../../base/json.ts";
 import type { ModelSpec } from "../../model/agent.ts";
-import { previewJson, repeatedKey } from "../../base/read-json.ts";
-import { boundedFetch, withBody } from "../../process/bounded-fetch.ts";
+import { JsonMeter, previewJson, repeatedKey } from "../../base/read-json.ts";
+import { boundedBodies, withBody } from "../../process/bounded-fetch.ts";
+import { LineReader } from "../../process/program-output.ts";
 import {
   cloudProviders,
   createAzureModel,
@@ -233,6 +235,8 @@ export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4
           name: provider,
           // Without it no schema is sent with a request for structured output.
           supportsStructuredOutputs: true,
+          // Without it a stream says nothing of tokens.
+          includeUsage: true,
         })(model);
       }
     }
@@ -247,12 +251,21 @@ export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4
   }
 }
 
+/** What is shown of a body. */
+export function excerpt(text: string): string {
+  return shortened(oneLine(text), 300);
+}
+
+export function oneLine(text: string): string {
+  return text.replaceAll(/\s+/g, " ").trim();
+}
+
 /** A response whose body is not used; the message is the reason. */
 export class UnusableAnswer extends Error {}
 
 /**
  * `fetch` for the SDKs of providers. The SDKs accept duplicate keys, use only the first of several choices, and ignore an
- * error beside a choice; here, reading such a body fails with {@link UnusableAnswer}. Redirects are not followed: the key in
+ * error beside a choice; here, reading such a body, or such an event of a stream, fails with {@link UnusableAnswer}. Redirects are not followed: the key in
  * the headers is for the base URL alone.
  */
 function modelFetch(): typeof fetch {
@@ -261,15 +274,42 @@ function modelFetch(): typeof fetch {
     values: maxAnswerValues,
     onTooMuch: (more: string) => new UnusableAnswer(`with those before it, it has more than ${more}`),
   };
-  const bounded = boundedFetch(limits, (input, init) => fetch(input, { ...init, redirect: "manual" }));
+  const bounded = boundedBodies(limits);
   return async (input, init) => {
-    const response = await bounded(input, init);
-    if (!response.ok || response.body === null) return response;
-    return withBody(response, checked(response.body));
+    const response = await fetch(input, { ...init, redirect: "manual" });
+    const { body, ok, headers } = response;
+    if (body === null) return response;
+    if (ok && headers.get("content-type")?.startsWith("text/event-stream") === true)
+      return withBody(response, checkedEvents(body));
+    return withBody(response, ok ? checked(bounded(body)) : bounded(body));
   };
 }
 
-async function* checked(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+/** Checks each event of a stream; providers write the data of one in one line. What is kept of them is limited where it is. */
+async function* checkedEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let problem: string | undefined;
+  const lines = new LineReader({
+    limit: maxKeptBytes,
+    onLine: (line) => {
+      if (line.toString("latin1", 0, 5) === "data:") problem ??= problemOfEvent(line.subarray(5));
+    },
+    onTooLong: () => (problem ??= `one event has more than ${maxKeptBytes / 1024 ** 2} MiB`),
+  });
+  for await (const chunk of body) {
+    lines.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength));
+    if (problem !== undefined) throw new UnusableAnswer(problem);
+    yield chunk;
+  }
+}
+
+function problemOfEvent(data: Buffer): string | undefined {
+  const { values, deepest } = new JsonMeter().push(data);
+  if (values > maxAnswerValues) return `one event has more than ${maxAnswerValues} values`;
+  if (deepest > maxRecordDepth) return `one event has more than ${maxRecordDepth} levels`;
+  return problemOf(data.toString("utf8"), { isEvent: true });
+}
+
+async function* checked(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of body) {
     chunks.push(chunk);
@@ -279,19 +319,23 @@ async function* checked(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8A
   if (problem !== undefined) throw new UnusableAnswer(problem);
 }
 
-function problemOf(text: string): string | undefined {
+function problemOf(text: string, { isEvent = false } = {}): string | undefined {
   let body: Json;
   try {
     body = JSON.parse(text) as Json;
   } catch {
-    return undefined; // the SDK reports it
+    // The last event of a stream may be none.
+    if (isEvent) return undefined;
+    return text.trim() === "" ? "it is empty" : `it is not JSON: ${excerpt(text)}`;
   }
   if (!isJsonObject(body)) return undefined;
   const key = repeatedKey(text);
   if (key !== undefined) return `it has the key ${previewJson(key)} twice`;
   // OpenAI's Responses API has `error: null` in every successful response.
   const { error = null, choices, candidates } = body;
-  if (error !== null) return `it has an error: ${previewJson(error)}`;
+  // An event that is nothing but an error is one that the SDK reports.
+  const isOnlyError = isEvent && (choices ?? candidates) === undefined;
+  if (error !== null && !isOnlyError) return `it has an error: ${previewJson(error)}`;
   const several = [choices, candidates].find((list) => Array.isArray(list) && list.length > 1);
   return several === undefined ? undefined : "it has more than one answer, and one was asked for";
 }

@@ -1,4 +1,3 @@
-import { shortened } from "../../base/visible-text.ts";
 import { setTimeout as wait } from "node:timers/promises";
 import type { APICallError, generateText } from "ai";
 import { causesOf, codeOf, McpvalsError } from "../../base/error.ts";
@@ -17,7 +16,14 @@ import {
 } from "../../process/adaptive-limit.ts";
 import { askedDelay, defaultRetryPolicy, retryDelay, type RetryPolicy } from "../../process/retry.ts";
 import type { LanguageModelV4, ModelAccess } from "./model-access.ts";
-import { type ModelAnswer, type ModelCallOptions, UnusableAnswer } from "./resolve-model.ts";
+import {
+  excerpt,
+  type ModelAnswer,
+  type ModelCallOptions,
+  oneLine,
+  UnusableAnswer,
+} from "./resolve-model.ts";
+import { CutOffAnswer, type StreamedAnswer, streamedAnswer, StreamedError } from "./streamed-answer.ts";
 
 /** The retry policy, and the sources of chance and time; all have defaults. */
 export interface RetrySettings extends Partial<RetryPolicy> {
@@ -33,6 +39,8 @@ export interface RetryingModelOptions {
   readonly access: ModelAccess;
   readonly purpose: "agent" | "judge";
   readonly emit: Emit;
+  /** Whether answers are asked for as streams, so that the time to the first token is known. Default: false. */
+  readonly stream?: boolean;
   /** Longest that one attempt may take, in milliseconds. */
   readonly requestTimeoutMs: number;
   readonly retry?: RetrySettings;
@@ -71,7 +79,7 @@ async function callWithRetries(
   params: ModelCallOptions,
   options: RetryingModelOptions & { readonly ai: AiSdk },
 ): Promise<ModelAnswer> {
-  const { access, purpose, emit, requestTimeoutMs, retry = {}, accounts, ai } = options;
+  const { access, purpose, emit, stream = false, requestTimeoutMs, retry = {}, accounts, ai } = options;
   const { hold = (waiting) => waiting } = options;
   const account = accounts && accountOf(accounts, access);
   const about = { purpose, model: access.label };
@@ -100,7 +108,7 @@ async function callWithRetries(
     }
     const started = performance.now();
     try {
-      const answer = await ask(model, params, requestTimeoutMs);
+      const { answer, firstTokenMs } = await ask(model, params, { stream, ms: requestTimeoutMs });
       const durationMs = performance.now() - started;
       if (attempt === 1) noteChange(account?.answered(), "requests were answered");
       else account?.ended();
@@ -117,7 +125,8 @@ async function callWithRetries(
       });
       const finishReason = answer.finishReason.unified;
       const throttled = throttledMs === 0 ? {} : { throttledMs };
-      emit({ type: "model.called", ...about, durationMs, ...throttled, finishReason, usage });
+      const times = withoutUndefined({ durationMs, firstTokenMs });
+      emit({ type: "model.called", ...about, ...times, ...throttled, finishReason, usage });
       return answer;
     } catch (error) {
       const failure = abortSignal?.aborted === true ? undefined : classifyFailure(error, ai);
@@ -163,16 +172,23 @@ async function callWithRetries(
 /** The statuses of a request that was one too many: RFC 6585, and Anthropic's "overloaded". */
 const throttling: readonly (number | undefined)[] = [429, 529];
 
-async function ask(model: LanguageModelV4, params: ModelCallOptions, ms: number): Promise<ModelAnswer> {
+async function ask(
+  model: LanguageModelV4,
+  params: ModelCallOptions,
+  { stream, ms }: { readonly stream: boolean; readonly ms: number },
+): Promise<StreamedAnswer> {
   using limit = abortAfter(
     ms,
     () => new RequestTimeout(`no answer within ${ms / 1000} s`),
     params.abortSignal,
   );
   try {
-    const answer = await model.doGenerate({ ...params, abortSignal: limit.signal });
-    refuseExcess(answer);
-    return answer;
+    const limited = { ...params, abortSignal: limit.signal };
+    const asked = stream
+      ? await streamedAnswer(model, limited)
+      : { answer: await model.doGenerate(limited), firstTokenMs: undefined };
+    refuseExcess(asked.answer);
+    return asked;
   } catch (error) {
     throw limit.signal.reason instanceof RequestTimeout ? limit.signal.reason : error;
   }
@@ -280,14 +296,18 @@ interface ModelFailure {
 function classifyFailure(error: unknown, ai: AiSdk): ModelFailure | undefined {
   if (error instanceof RequestTimeout)
     return { code: "model/unreachable", reason: error.message, retryable: true };
-  if (error instanceof UnusableAnswer || ai.InvalidResponseDataError.isInstance(error))
+  if (error instanceof CutOffAnswer)
+    return { code: "model/unreachable", reason: error.message, retryable: true };
+  if (error instanceof StreamedError) return classifyStreamed(error);
+  if (
+    error instanceof UnusableAnswer ||
+    ai.InvalidResponseDataError.isInstance(error) ||
+    ai.JSONParseError.isInstance(error) ||
+    ai.TypeValidationError.isInstance(error)
+  )
     return invalid(error.message);
   if (ai.UnsupportedFunctionalityError.isInstance(error))
     return { code: "model/rejected", reason: error.message, retryable: false };
-  return ai.APICallError.isInstance(error) ? classifyCall(error) : undefined;
-}
-
-function classifyCall(error: APICallError): ModelFailure {
   const causes = causesOf(error);
   const unusable = causes.find((cause) => cause instanceof UnusableAnswer);
   if (unusable !== undefined) return invalid(unusable.message);
@@ -299,6 +319,18 @@ function classifyCall(error: APICallError): ModelFailure {
     const reason = `${connectionFailures[connection]} (${connection})`;
     return { code: "model/unreachable", reason, retryable: true };
   }
+  return ai.APICallError.isInstance(error) ? classifyCall(error) : undefined;
+}
+
+/** An error after the answer had begun has no status of its own where the provider gives none. */
+function classifyStreamed({ message, status, retryable = true, body }: StreamedError): ModelFailure {
+  const reason = oneLine(status === undefined ? message : `${message} (HTTP ${status})`);
+  if (isOverflow(400, body)) return { code: "model/context-overflow", reason, retryable: false };
+  const known = withoutUndefined({ status });
+  return { code: retryable ? "model/unreachable" : "model/rejected", reason, retryable, ...known };
+}
+
+function classifyCall(error: APICallError): ModelFailure {
   const { statusCode: status, responseBody: body = "", responseHeaders: headers = {} } = error;
   // Of a successful answer that it cannot use the AI SDK gives the parsed JSON, with a status of its own.
   if (typeof body !== "string") return invalid(`an answer of another form: ${excerpt(JSON.stringify(body))}`);
@@ -306,8 +338,10 @@ function classifyCall(error: APICallError): ModelFailure {
     return { code: "model/unreachable", reason: oneLine(error.message), retryable: false };
   if (status >= 200 && status < 300) {
     const what =
-      body.trim() === "" ? "an empty body" : `a body that is not the expected JSON: ${excerpt(body)}`;
-    return invalid(`HTTP ${status}, ${error.responseBody === undefined ? error.message : what}`);
+      error.responseBody === undefined
+        ? error.message
+        : `a body that is not the expected JSON: ${excerpt(body)}`;
+    return invalid(`HTTP ${status}, ${what}`);
   }
   if (isOverflow(status, body))
     return {
@@ -344,14 +378,6 @@ function providerMessage({ data, message, responseBody = "" }: APICallError): st
   const body = responseBody.trim();
   if (data !== undefined || body === "") return oneLine(message) || "no message";
   return oneLine([message, excerpt(body)].filter((part) => part !== "").join(": "));
-}
-
-function excerpt(text: string): string {
-  return shortened(oneLine(text), 300);
-}
-
-function oneLine(text: string): string {
-  return text.replaceAll(/\s+/g, " ").trim();
 }
 
 /** Failures of a connection that may not happen again. */

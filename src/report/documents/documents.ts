@@ -229,6 +229,8 @@ export type TraceItem = ItemStamp &
         readonly model: string;
         readonly usage?: Usage;
         readonly finishReason?: string;
+        /** Until the first token of the answer, in milliseconds. */
+        readonly firstTokenMs?: number;
         /** Why the request was sent again. */
         readonly retried?: string;
       }

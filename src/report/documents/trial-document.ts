@@ -398,8 +398,9 @@ function itemOf(event: TraceEvent, making: Making): Body | undefined {
     case "agent.output":
       return outputBody(seq, "agent", event.stream, event.text);
     case "model.called": {
-      const { purpose, model, usage, finishReason, durationMs } = event;
-      return { kind: "model", seq, durationMs, purpose, model, usage, finishReason };
+      const { purpose, model, usage, finishReason, durationMs, firstTokenMs } = event;
+      const answered = { purpose, model, usage, finishReason };
+      return { kind: "model", seq, durationMs, ...answered, ...withoutUndefined({ firstTokenMs }) };
     }
     case "model.retried": {
       const { purpose, model, reason: retried } = event;
