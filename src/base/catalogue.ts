@@ -60,6 +60,16 @@ export const errorCatalogue = {
   ),
   "usage/invalid-option": usage("Invalid command line. See mcpvals COMMAND --help."),
   "usage/no-match": usage("The selection matches no task. Run npx mcpvals list to see all tasks."),
+  "transcript/unknown-format": usage(
+    "Not a transcript that mcpvals knows. Name the file of a session of Claude Code, Codex or Gemini CLI, or what opencode export prints, or a folder with some.",
+  ),
+  "transcript/unreadable": usage("A transcript cannot be read. Check that the file exists and is readable."),
+  "transcript/unclear-tools": environment(
+    "A transcript does not say of which servers tools are. Name the servers that the program had with --server of mcpvals import.",
+  ),
+  "transcript/damaged": environment(
+    "A part of a transcript was not read, so nothing can be said of the whole session. Repair the line, or take the file from a backup.",
+  ),
   "store/unwritable": usage(
     "The output, or a snapshot, cannot be written. Choose a writable folder with --output DIR, or another file with --snapshot FILE.",
   ),

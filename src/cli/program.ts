@@ -84,6 +84,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "grade a recorded run again, with the graders that its file declares now",
     load: () => import("./commands/grade.ts"),
   },
+  import: {
+    description: "import sessions that an agent program had without mcpvals, from its own transcripts",
+    load: () => import("./commands/import.ts"),
+  },
   migrate: {
     description: "convert tasks of older formats to mcp-eval/v1, keeping comments",
     load: () => import("./commands/migrate.ts"),

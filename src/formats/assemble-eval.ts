@@ -115,7 +115,7 @@ export function assembleEval(parts: EvalParts, loadContext: LoadContext): Loaded
   const { environment, overrides } = loadContext;
   const { file, dir, document, tasks, extensions, problems } = parts;
   const spec = parts.spec === undefined ? undefined : withTasks(parts.spec, parts);
-  const ruleNotes = spec === undefined ? [] : checkEval(spec, parts);
+  const ruleNotes = spec === undefined ? [] : checkEval(spec, parts, loadContext);
   const declared = Object.values(extensions?.declared ?? {});
   const secrets = collectSecrets({
     document: parts.config,
@@ -201,13 +201,18 @@ function withTasks(spec: NonNullable<EvalParts["spec"]>, { tasks, extensions }: 
 }
 
 /** Checks the rules between all tasks and servers; adds to the problems of the parts, and gives notes. */
-function checkEval(spec: Eval, { document, agents = {}, problems, tasks }: EvalParts): readonly string[] {
+function checkEval(
+  spec: Eval,
+  { document, agents = {}, problems, tasks }: EvalParts,
+  { sessions }: Pick<LoadContext, "sessions">,
+): readonly string[] {
   problems.add([...duplicateTasks(spec.tasks), ...rubricsThatCannotFail(spec)]);
   const { servers, taskServers = {}, variants = [] } = spec;
   const ofVariants = variants.flatMap((variant) => Object.values(variant.servers));
   const tables = [servers, ...Object.values(taskServers), ...ofVariants];
   const names = [...new Set(tables.flatMap((table) => Object.keys(table)))];
-  problems.add(graderProblems(spec.tasks, names));
+  // Which servers there were in a session is not known.
+  problems.add(graderProblems(spec.tasks, sessions === undefined ? names : undefined));
   const templates = checkAgentTemplates(agents, { path: agents.path ?? [], servers: names });
   if (document !== undefined) {
     // Plans for tasks that could not be read would look like plans for nothing.
@@ -234,11 +239,14 @@ function wrongThresholds({ thresholds = {}, tasks }: Eval, { value }: ConfigDocu
 }
 
 /** What is wrong with declared graders beside the tasks that they grade. */
-function graderProblems(tasks: readonly Task[], servers: readonly string[]): readonly Diagnostic[] {
+function graderProblems(
+  tasks: readonly Task[],
+  servers: readonly string[] | undefined,
+): readonly Diagnostic[] {
   return tasks.flatMap((task) =>
     (task.graders ?? []).flatMap((grader) => [
       ...namedAsBuiltIn(grader, task),
-      ...unknownServers(grader, servers),
+      ...(servers === undefined ? [] : unknownServers(grader, servers)),
     ]),
   );
 }

@@ -2,6 +2,7 @@ import { homedir, tmpdir } from "node:os";
 import { isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { CompleteProgram } from "../agents/declared-agents.ts";
 import type { ParsedProgram, ServerProgramSpec } from "../model/server.ts";
+import type { Task } from "../model/task.ts";
 import type { ClientInput } from "./convert/client/client-file.ts";
 import { mapValues, withoutUndefined } from "../base/json.ts";
 import type { LookupVariable } from "../base/read-json.ts";
@@ -133,6 +134,8 @@ export interface LoadContext {
   readonly lookOnly: boolean;
   /** Whether only the servers are of interest, so that a config may have nothing to run. */
   readonly serversOnly?: boolean | undefined;
+  /** Recorded sessions that the graders of a config look at, in the place of everything that it runs. */
+  readonly sessions?: readonly Task[] | undefined;
   /** Whether paths of tasks may leave their folders. */
   readonly allowOutside: boolean;
   /** Longest that a config that is a program may take, in milliseconds. */

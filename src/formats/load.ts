@@ -190,6 +190,7 @@ async function readConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     resolvePath: (path) => resolve(dir, path),
     provided: others.table,
     graderTypes: graderTypesAt(dir, document.locate),
+    sessions: loadContext.sessions,
   });
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
   const parts = parsed.ok ? parsed : parsed.parts;

@@ -129,7 +129,10 @@ function usageChecks(wanted: Behavior, { usage, events }: Trajectory): readonly 
   const { max_tokens, max_iterations, max_duration_ms } = wanted;
   const ended = eventsOf(events, "phase.finished").filter(({ phase }) => phase === "agent");
   const answers = eventsOf(events, "model.called").filter(({ purpose }) => purpose === "agent");
-  const tokens = usage === undefined ? undefined : usage.inputTokens + usage.outputTokens;
+  const known = usage === undefined ? undefined : usage.inputTokens + usage.outputTokens;
+  // Of a part it is known only whether it is too much.
+  const isOpen = usage?.isPartial === true && (known ?? 0) <= (max_tokens ?? Infinity);
+  const tokens = isOpen ? undefined : known;
   const requests = usage?.requests ?? (answers.length > 0 ? answers.length : undefined);
   const durationMs =
     ended.length === 0 ? undefined : Math.round(ended.reduce((sum, event) => sum + event.durationMs, 0));

@@ -8,7 +8,8 @@ import { graderKind, passOrFail } from "./grader.ts";
 export const turnEndsGrader = graderKind({
   type: "turn-ends",
   forms: ["workflow", "task"],
-  applies: (trajectory) => cutOff(trajectory).length > 0,
+  // Who sits before a program may end its turns.
+  applies: (trajectory) => trajectory.transcript === undefined && cutOff(trajectory).length > 0,
   grade(_, trajectory) {
     const cut = cutOff(trajectory);
     const played = Math.max(1, trajectory.turns.length);

@@ -20,6 +20,9 @@ const permissionPolicies = ["allow", "allow-mcp", "deny"] as const;
 /** How much a model may reason before it answers. */
 const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
+/** The type of the agent of a session that was imported. */
+export const transcriptAgent = "transcript";
+
 /** What a report says of an agent: enough to know who acted, nothing secret. */
 export const agentSummarySchema = z
   .strictObject({
@@ -27,7 +30,7 @@ export const agentSummarySchema = z
     type: z
       .string()
       .describe(
-        "Type of the agent, such as `model` or `scripted`; of a program, how it is spoken to: `acp` or `command`.",
+        "Type of the agent, such as `model` or `scripted`; of a program, how it is spoken to: `acp` or `command`; `transcript` where its own record of a session was imported.",
       ),
     model: z.string().describe("The agent's model, if any.").exactOptional(),
     preset: z.string().describe("Name of the known program that the agent is, if it is one.").exactOptional(),

@@ -243,6 +243,16 @@ export const eventKinds = {
     "The agent called a tool that it may not use; the call was not passed on to the server.",
     { server, client, tool: text.describe("Name of the tool."), id: requestId },
   ),
+  "transcript.read": event(
+    "The trial is a session that an agent program had without mcpvals. Everything of it is what its transcript says, at the times that it says.",
+    {
+      program: text.describe("The preset of the program that wrote it."),
+      file: text.describe("Absolute path of the transcript."),
+      sha256: text.describe("Of its bytes, in hexadecimal."),
+      session: text.describe("The program's id of the session.").exactOptional(),
+      remarks: z.array(text).describe("What it does not have, or what could not be read of it."),
+    },
+  ),
   "agent.started": event("An agent begins.", {
     agent: text.describe("Name of the agent."),
     kind: text.describe("Type of the agent."),
@@ -279,6 +289,9 @@ export const eventKinds = {
       result: json.describe("Its result.").exactOptional(),
       parentCallId: text
         .describe("The use during which it happened, such as that of a subagent.")
+        .exactOptional(),
+      durationMs: milliseconds
+        .describe("How long it took, where a transcript says so, in milliseconds.")
         .exactOptional(),
     },
   ),

@@ -44,6 +44,7 @@ const known: Readonly<Record<EventType, true>> = {
   "fault.unmet": true,
   "tools.hidden": true,
   "tool.refused": true,
+  "transcript.read": true,
   "agent.started": true,
   "agent.reported": true,
   "turn.started": true,

@@ -39,17 +39,23 @@ const digestSchema = z
   .meta({ id: "ToolDigest", description: "Tool use of an agent." });
 
 const estimated = "Estimate: characters of their JSON / 4.";
+const unknownInTranscripts = "Absent: unknown, as a transcript does not say which tools there were.";
 
 const trialMeasurementsSchema = z
   .strictObject({
     calls: count.describe("Calls of servers' tools, those of tools that do not exist included."),
-    unknownTools: count.describe("Calls of tools that no server offers."),
-    invalidCalls: count.describe("Calls whose arguments do not fit the `inputSchema` of their tool."),
+    unknownTools: count
+      .describe(`Calls of tools that no server offers. ${unknownInTranscripts}`)
+      .exactOptional(),
+    invalidCalls: count
+      .describe("Calls whose arguments do not fit the `inputSchema` of their tool. Absent: unknown.")
+      .exactOptional(),
     invalidCauses: z
       .record(z.string(), count)
       .describe(
-        "Invalid calls by cause: `unknown key`, `missing key`, `wrong type`, `unknown value`, `invalid value`. A call may have several.",
-      ),
+        "Invalid calls by cause: `unknown key`, `missing key`, `wrong type`, `unknown value`, `invalid value`. A call may have several. Absent: unknown.",
+      )
+      .exactOptional(),
     redundantCalls: count.describe(
       "Calls with the arguments and the result of an earlier one, with nothing between that may have changed something.",
     ),
@@ -58,10 +64,12 @@ const trialMeasurementsSchema = z
     identicalRetries: count.describe(
       "Calls with the arguments of the call of that tool before, which failed.",
     ),
-    definitionTokens: count.describe(
-      `Tokens of the definitions of all tools that it was offered. ${estimated}`,
-    ),
-    unusedDefinitionTokens: count.describe("The same of the tools that it did not call."),
+    definitionTokens: count
+      .describe(`Tokens of the definitions of all tools that it was offered. ${estimated} Absent: unknown.`)
+      .exactOptional(),
+    unusedDefinitionTokens: count
+      .describe("The same of the tools that it did not call. Absent: unknown.")
+      .exactOptional(),
     unsupportedClaims: z
       .array(
         z.strictObject({
@@ -69,7 +77,10 @@ const trialMeasurementsSchema = z
           text: z.string().describe("The sentence, shortened."),
         }),
       )
-      .describe("Claims of the last message to have done what no successful call did; at most five."),
+      .describe(
+        "Claims of the last message to have done what no successful call did; at most five. Absent: unknown.",
+      )
+      .exactOptional(),
     ignoredErrors: z
       .array(z.string())
       .describe(
@@ -272,7 +283,7 @@ const runMeasurementsSchema = z
       ignoredErrors: true,
     }).shape,
     trials: count.describe("Trials that were measured."),
-    unsupportedClaims: count.describe("Trials with such claims."),
+    unsupportedClaims: count.describe("Trials with such claims. Absent: unknown.").exactOptional(),
     ignoredErrors: count.describe("Trials with such errors."),
     definitions: z
       .strictObject({
@@ -290,7 +301,8 @@ const runMeasurementsSchema = z
           .record(z.string(), z.record(z.string(), count))
           .describe("By server and tool, the tokens of its definition as it was listed last."),
       })
-      .describe("What definitions of tools cost."),
+      .describe("What definitions of tools cost. Absent: unknown.")
+      .exactOptional(),
   })
   .meta({ id: "RunMeasurements", description: "How agents used tools in all trials of a run, in numbers." });
 

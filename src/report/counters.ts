@@ -323,6 +323,8 @@ export class MeasurementCounter {
   readonly #tools = new Map<string, Map<string, MeasuredTool>>();
   readonly #withoutModel: ReadonlySet<string>;
   #size = 0;
+  /** Of a trial it is unknown which tools there were. */
+  #isUnknown = false;
 
   /** Takes the agents of the plan. */
   constructor(agents: readonly AgentSummary[]) {
@@ -333,15 +335,17 @@ export class MeasurementCounter {
     const found = measure(trajectory);
     if (found === undefined) return;
     const { row, definitions } = found;
-    for (const name of sums) this.#counts[name] += row[name];
-    for (const [cause, number] of Object.entries(row.invalidCauses)) this.#addCause(cause, number);
+    const { invalidCauses = {}, unsupportedClaims = [], definitionTokens } = row;
+    this.#isUnknown ||= definitionTokens === undefined;
+    for (const name of sums) this.#counts[name] += row[name] ?? 0;
+    for (const [cause, number] of Object.entries(invalidCauses)) this.#addCause(cause, number);
     this.#counts.trials += 1;
-    if (row.unsupportedClaims.length > 0) this.#counts.unsupportedClaims += 1;
+    if (unsupportedClaims.length > 0) this.#counts.unsupportedClaims += 1;
     if (row.ignoredErrors.length > 0) this.#counts.ignoredErrors += 1;
     if (!this.#withoutModel.has(trajectory.trial.agent ?? "")) {
       this.#counts.reading += 1;
       if (verdict === "pass") this.#counts.passed += 1;
-      this.#counts.read += row.definitionTokens * (trajectory.usage?.requests ?? 1);
+      this.#counts.read += (definitionTokens ?? 0) * (trajectory.usage?.requests ?? 1);
     }
     for (const { server, tool, tokens, isCalled } of definitions)
       this.#addTool(server, tool, { tokens, isCalled });
@@ -362,9 +366,11 @@ export class MeasurementCounter {
 
   /** Undefined when no trial was measured. */
   result(): RunMeasurements | undefined {
-    const { passed, read, reading, ...reported } = this.#counts;
+    const { passed, read, reading, unknownTools, invalidCalls, unsupportedClaims, ...reported } =
+      this.#counts;
     const perPassedTrial = passed === 0 ? null : Math.round(read / passed);
     if (reported.trials === 0) return undefined;
+    if (this.#isUnknown) return reported;
     const all = [...this.#tools.values()].flatMap((tools) => [...tools.values()]);
     const tokensOf = (tools: typeof all): number => tools.reduce((sum, { tokens }) => sum + tokens, 0);
     const byServer = [...this.#tools].map(([server, tools]) => {
@@ -372,6 +378,9 @@ export class MeasurementCounter {
     });
     return {
       ...reported,
+      unknownTools,
+      invalidCalls,
+      unsupportedClaims,
       invalidCauses: Object.fromEntries(this.#causes),
       definitions: withoutUndefined({
         tokens: tokensOf(all),

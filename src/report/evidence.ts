@@ -51,7 +51,9 @@ function addAgent(view: TraceView, wanted: Set<number>): void {
   if (view.agentStarted === undefined) return;
   for (const event of view.events) {
     const isTurn = event.type === "turn.started" || event.type === "turn.finished";
-    if (isTurn || ("phase" in event && event.phase === "agent")) wanted.add(event.seq);
+    // A reader has to know that it is no record of mcpvals.
+    if (isTurn || event.type === "transcript.read" || ("phase" in event && event.phase === "agent"))
+      wanted.add(event.seq);
   }
   for (const { seqs } of firstAndLast(agentActs(view)).flat()) for (const seq of seqs) wanted.add(seq);
   const last = lastMessage(view);

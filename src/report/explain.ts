@@ -163,7 +163,9 @@ function actRows(act: AgentAct, evidence: Evidence): readonly Row[] {
   const { type, target, args, seq, seqs, call, report } = act;
   const note = `event ${seq}`;
   if (call === undefined) {
-    const origin = isOfServer(act) ? "reported by the agent, not on record" : "its own tool";
+    const ofServer =
+      act.server === undefined ? "reported by the agent, not on record" : "as its transcript says";
+    const origin = isOfServer(act) ? ofServer : "its own tool";
     const used = shortRow("tool", `${report?.name ?? target} ${JSON.stringify(args)}`, `${note}, ${origin}`);
     return [used, ...reportedRows(act)];
   }

@@ -27,9 +27,9 @@ function oddities(
 ): readonly string[] {
   const {
     calls,
-    unknownTools,
-    invalidCalls,
-    invalidCauses,
+    unknownTools = 0,
+    invalidCalls = 0,
+    invalidCauses = {},
     redundantCalls,
     errors,
     recoveredErrors,
@@ -37,9 +37,9 @@ function oddities(
     definitions,
   } = run;
   const ofCalls = `of ${countOf(calls, "call")}`;
-  const { tokens, unused } = definitions;
+  const { tokens, unused } = definitions ?? { tokens: 0, unused: 0 };
   const retried = identicalRetries === 0 ? "" : `, ${formatInteger(identicalRetries)} repeated unchanged`;
-  const claiming = namesOf(trials, ({ unsupportedClaims }) =>
+  const claiming = namesOf(trials, ({ unsupportedClaims = [] }) =>
     unsupportedClaims.map(({ tool, text }) => `${JSON.stringify(text)} (${tool})`),
   );
   const ignoring = namesOf(trials, ({ ignoredErrors }) => ignoredErrors);

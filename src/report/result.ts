@@ -101,7 +101,7 @@ function idleGraders(task: Task, grades: readonly Grade[]): readonly string[] {
 /** What a program reports of itself, also when it connects to a server through the gateway. */
 function programRun({ events, exchanges }: Trajectory): ProgramRun | undefined {
   const started = events.find((event) => event.type === "agent.started");
-  if (started?.kind !== "acp" && started?.kind !== "command") return undefined;
+  if (started === undefined || !["acp", "command", "transcript"].includes(started.kind)) return undefined;
   const told = eventsOf(events, "agent.reported");
   const clients = exchanges.flatMap(({ request: { client, message }, params }) => {
     if (client === undefined || message["method"] !== "initialize") return [];

@@ -56,7 +56,7 @@ export interface AgentAct {
   readonly target: string;
   /** `mcp:SERVER`, `builtin`, `skill`, or `unknown`: a call that was sent to no server, or a tool of unknown origin. */
   readonly source: string;
-  /** The server that got it; absent: none did. */
+  /** The server that got it, as recorded, or as a transcript says where that is the record; absent: none did. */
   readonly server?: string | undefined;
   readonly args: Json;
   /** What the newest list of the server says of the tool; absent: it was never listed. */
@@ -89,7 +89,9 @@ export const agentActs = perObject((view: TraceView): readonly AgentAct[] => {
   const matched = new Set(reports.values());
   const acts = [
     ...view.requests.map((request) => recordedAct(request, reports.get(request))),
-    ...tools.filter((tool) => !matched.has(tool)).map(reportedAct),
+    ...tools
+      .filter((tool) => !matched.has(tool))
+      .map((tool) => (view.transcript === undefined ? reportedAct(tool) : transcribedAct(tool))),
   ];
   return acts.sort((a, b) => a.at - b.at || a.seq - b.seq);
 });
@@ -110,9 +112,9 @@ export function isOfServer({ source }: Pick<AgentAct, "source">): boolean {
   return source.startsWith("mcp:");
 }
 
-/** Whether it is a use of a server's tool that the agent reports and no server received. */
+/** Whether it is a use of a server's tool that the agent reports and that is not on record. */
 export function isUnrecorded(act: AgentAct): boolean {
-  return act.call === undefined && isOfServer(act);
+  return act.server === undefined && act.call === undefined && isOfServer(act);
 }
 
 /**
@@ -181,6 +183,18 @@ function reportedAct(report: AgentTool): AgentAct {
   };
 }
 
+/** A use of a tool in a transcript, which is the record of it. The times of its entries say nothing of how long a call took. */
+function transcribedAct(report: AgentTool): AgentAct {
+  const act = reportedAct(report);
+  const isOpen = report.status === "started";
+  return {
+    ...act,
+    server: serverIn(act),
+    failure: isOpen ? "the transcript has no result of it" : act.failure,
+    durationMs: report.durationMs,
+  };
+}
+
 /** `result` is `{error: message}` when there was none; `timestamp` is ISO 8601. */
 type PastCall = { readonly serverName: string; readonly result: Json; readonly timestamp: string };
 
@@ -241,7 +255,7 @@ export interface ToolEvent {
   /** Without waits for a rate limit. */
   readonly durationMs?: number | undefined;
   readonly parentCallId?: string | undefined;
-  /** Only the agent reports it: no server was called. */
+  /** Only the agent reports it: no server is on record that was called. */
   readonly unrecorded?: true | undefined;
 }
 
@@ -311,7 +325,9 @@ function serverDigest(acts: readonly AgentAct[], view: TraceView): ServerDigest 
   const times = acts.flatMap(({ durationMs }) => durationMs ?? []).toSorted((a, b) => a - b);
   return withoutUndefined({
     calls: acts.length,
-    errors: acts.filter(({ call }) => call !== undefined && hasFailed(call) && !wasCutOff(call, view)).length,
+    errors: acts.filter(({ call, failure }) =>
+      call === undefined ? failure !== undefined : hasFailed(call) && !wasCutOff(call, view),
+    ).length,
     distinctTools: new Set(acts.map(({ target }) => target)).size,
     p50Ms: quantile(times, 0.5),
     p95Ms: quantile(times, 0.95),

@@ -170,6 +170,8 @@ export interface TraceView {
   readonly unasked: readonly Message[];
   /** Number of the event with which the agent's phase began; absent when no agent took part. */
   readonly agentStarted?: number;
+  /** Present: all of it is what a transcript says, so that there are no messages, and the transcript is the record of what the agent did. */
+  readonly transcript?: EventOf<"transcript.read">;
 }
 
 /** A read-only view of one trial's events. */
@@ -198,6 +200,7 @@ export function readTrace(events: readonly TraceEvent[]): TraceView {
   const usages: { proxy?: Usage; agent?: Usage; model?: Usage } = {};
   let paths: TraceView["pathOf"] | undefined;
   let agentStarted: number | undefined;
+  let transcript: TraceView["transcript"];
   let inAgentPhase = false;
   const placeOf = (client?: string): Exchange["place"] => {
     const attempt = client === undefined ? steps.current : undefined;
@@ -231,6 +234,9 @@ export function readTrace(events: readonly TraceEvent[]): TraceView {
         break;
       case "agent.message":
         said.push(event);
+        break;
+      case "transcript.read":
+        transcript = event;
         break;
       case "tools.hidden":
         for (const name of event.tools) hiddenTools.push({ server: event.server, name });
@@ -284,6 +290,7 @@ export function readTrace(events: readonly TraceEvent[]): TraceView {
     serverRequests,
     unasked,
     agentStarted,
+    transcript,
   });
 }
 

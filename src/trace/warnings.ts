@@ -28,6 +28,7 @@ export function warningsOf(trajectory: Trajectory): string[] {
   const hasSteps = events.some(({ type }) => type === "step.finished");
   const echoed = [...echoedStates(trajectory), ...(hasSteps ? echoedSteps(trajectory) : [])];
   return [
+    ...transcriptWarnings(trajectory),
     ...(hasServers ? [...messageWarnings(trajectory), ...serverEndWarnings(trajectory)] : []),
     // Turns that ended otherwise fail.
     ...turns.flatMap(({ end }) => (end?.reason === "done" ? (end.oddity ?? []) : [])),
@@ -51,6 +52,13 @@ export function warningsOf(trajectory: Trajectory): string[] {
     ...untoldStates(trajectory),
     ...(echoed.length > 0 ? echoed : echoedPrompts(trajectory)),
   ];
+}
+
+/** Where its evidence comes from, and what is missing there. */
+function transcriptWarnings({ transcript }: Trajectory): readonly string[] {
+  if (transcript === undefined) return [];
+  const origin = `everything on record is what the transcript of ${transcript.program} says: mcpvals has seen no message to a server`;
+  return [origin, ...firstOf(transcript.remarks, (rest) => `${rest} more remarks on the transcript`)];
 }
 
 /** Most warnings of one kind. */

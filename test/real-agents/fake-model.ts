@@ -14,18 +14,30 @@ interface Asked {
   readonly model: string;
 }
 
+/** A request with its number, of which ids are made: some agents drop what has an id again. */
+interface Numbered extends Asked {
+  readonly number: number;
+}
+
 /** What the model answers: a text, or a call of a tool. */
 type Reply =
   | { readonly text: string }
   | { readonly text?: never; readonly tool: Asked["tools"][number]; readonly args: object };
 
+/** A call that the model makes. */
+export interface FakeCall {
+  /** How the name of the tool ends. */
+  readonly tool: string;
+  readonly args: object;
+}
+
 /** One provider's wire format: JSON, and the same answer as server-sent events. */
 interface Wire {
   readonly path: RegExp;
   read(body: Body): Asked;
-  json(reply: Reply, asked: Asked): Body;
+  json(reply: Reply, asked: Numbered): Body;
   /** The data of each event; a `type` is repeated as the name of its event. */
-  events(reply: Reply, asked: Asked): readonly Body[];
+  events(reply: Reply, asked: Numbered): readonly Body[];
   /** Written after the events. */
   readonly end?: string;
 }
@@ -55,13 +67,13 @@ const anthropic: Wire = {
       model: text(body["model"]),
     };
   },
-  json(reply, { results, model }) {
+  json(reply, { number, model }) {
     const isText = reply.text !== undefined;
     const block = isText
       ? { type: "text", text: reply.text }
-      : { type: "tool_use", id: `toolu_${results}`, name: reply.tool.name, input: reply.args };
+      : { type: "tool_use", id: `toolu_${number}`, name: reply.tool.name, input: reply.args };
     return {
-      id: `msg_${results}`,
+      id: `msg_${number}`,
       type: "message",
       role: "assistant",
       model,
@@ -108,10 +120,10 @@ const chat: Wire = {
       .length,
     model: text(body["model"]),
   }),
-  json(reply, { results, model }) {
+  json(reply, { number, model }) {
     const call = (tool: string, args: object): object => ({
       index: 0,
-      id: `call_${results}`,
+      id: `call_${number}`,
       type: "function",
       function: { name: tool, arguments: JSON.stringify(args) },
     });
@@ -208,13 +220,13 @@ const responses: Wire = {
     ).length,
     model: text(body["model"]),
   }),
-  json(reply, { results }) {
+  json(reply, { number }) {
     const item =
       reply.text === undefined
         ? {
             type: "function_call",
-            id: `fc_${results}`,
-            call_id: `call_${results}`,
+            id: `fc_${number}`,
+            call_id: `call_${number}`,
             status: "completed",
             ...reply.tool,
             arguments: JSON.stringify(reply.args),
@@ -255,13 +267,15 @@ const responses: Wire = {
 const wires = [responses, chat, gemini, anthropic];
 
 /**
- * A model on loopback that streams as the providers do: it calls the first tool whose name ends in `tool`, once, and says
- * `words` then. Without such a tool it says `words` at once. With `refuses` it answers everything with that HTTP status. `url` is
+ * A model on loopback that streams as the providers do: after each message of the user it calls the first tool whose name ends in `tool`,
+ * once, and says `words` then; a call of a tool that it is not offered is left out. With `refuses` it answers everything with that HTTP status. `url` is
  * `http://127.0.0.1:PORT`, without a path; `requests` has the headers and the body of each request to the model.
  */
 export async function startFakeModel(options: {
   readonly tool: string;
   readonly args: object;
+  /** What it calls after that. */
+  readonly further?: readonly FakeCall[];
   readonly words: string;
   readonly refuses?: number;
   /** Called with the first request, of which none is answered. */
@@ -271,8 +285,13 @@ export async function startFakeModel(options: {
   const replyTo = ({ tools, results }: Asked): Reply => {
     // Some agents have no dashes in names of tools.
     const plain = (name: string): string => name.replaceAll("-", "_");
-    const tool = tools.find(({ name }) => plain(name).endsWith(plain(options.tool)));
-    return tool === undefined || results > 0 ? { text: options.words } : { tool, args: options.args };
+    const replies = [options, ...(options.further ?? [])].flatMap(
+      ({ tool: wanted, args }): readonly Reply[] => {
+        const tool = tools.find(({ name }) => plain(name).endsWith(plain(wanted)));
+        return tool === undefined ? [] : [{ tool, args }];
+      },
+    );
+    return replies[results] ?? { text: options.words };
   };
   const server = createServer((request, response) => {
     const send = (status: number, body: unknown): void => {
@@ -284,11 +303,11 @@ export async function startFakeModel(options: {
       if (request.method !== "POST" || wire === undefined)
         return send(200, { object: "list", data: [{ id: "fake", object: "model" }], models: [] });
       const body = (await json(request)) as Body;
-      requests.push(JSON.stringify([request.rawHeaders, body]));
+      const number = requests.push(JSON.stringify([request.rawHeaders, body]));
       if (options.onHang !== undefined) return options.onHang();
       const error = { type: "authentication_error", code: "invalid_api_key", message: "bad key" };
       if (options.refuses !== undefined) return send(options.refuses, { type: "error", error });
-      const asked = wire.read(body);
+      const asked = { ...wire.read(body), number };
       const reply = replyTo(asked);
       if (body["stream"] !== true && !pathname.includes("stream")) return send(200, wire.json(reply, asked));
       const events = wire.events(reply, asked).map((data) => {

@@ -159,7 +159,7 @@ function Measurements({
 }: {
   readonly measurements: NonNullable<TrialResult["measurements"]>;
 }): ReactElement {
-  const { unsupportedClaims, ignoredErrors, invalidCauses } = measurements;
+  const { unsupportedClaims = [], ignoredErrors, invalidCauses = {} } = measurements;
   const causes = Object.entries(invalidCauses).map(([cause, count]) => `${cause}: ${count}`);
   return (
     <section className="panel p-3">
@@ -185,11 +185,17 @@ function Measurements({
   );
 }
 
-function MeasuredNumber({ name, value }: { readonly name: string; readonly value: number }): ReactElement {
+function MeasuredNumber({
+  name,
+  value,
+}: {
+  readonly name: string;
+  readonly value: number | undefined;
+}): ReactElement {
   return (
     <>
       <dt className="text-muted">{name}</dt>
-      <dd className="text-right tabular-nums">{formatNumber(value)}</dd>
+      <dd className="text-right tabular-nums">{value === undefined ? "unknown" : formatNumber(value)}</dd>
     </>
   );
 }

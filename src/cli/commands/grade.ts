@@ -5,6 +5,7 @@ import { exact } from "../../base/json.ts";
 import type { Thresholds } from "../../model/eval.ts";
 import { load } from "../../formats/load.ts";
 import { gradeRun } from "../../run/grade-run.ts";
+import { transcriptAgent } from "../../model/agent.ts";
 import { defaultRunsFolder, openRun, type OpenedRun } from "../../store/run-folder.ts";
 import {
   addLoadingFlags,
@@ -35,7 +36,10 @@ interface GradeFlags extends Pick<
 export function define(command: Command, setExitCode: SetExitCode): void {
   const described = command
     .argument("[run]", "id, start of an id, folder, or latest", "latest")
-    .option("-c, --config <file>", "file that declares the graders (default: what the run has run)")
+    .option(
+      "-c, --config <file>",
+      "file that declares the graders (default: what the run has run); of imported sessions, a config whose graders grade all of them",
+    )
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .option("--ask-judges", "ask judges again, also where neither they nor their graders have changed")
     .option("--llm", "grade workflows with a language model too");
@@ -50,8 +54,10 @@ async function execute(name: string, flags: GradeFlags): Promise<number> {
   const { signal } = interrupt;
   const cwd = workingFolder();
   const stored = await openRun(resolve(flags.output ?? defaultRunsFolder), name);
+  const { agents, tasks } = stored.plan;
   const loaded = await load({
     ...loadOptions([sourceOf(stored, flags)], flags),
+    ...(agents.some(({ type }) => type === transcriptAgent) ? { sessions: tasks } : {}),
     cwd,
     signal,
     lookOnly: true,

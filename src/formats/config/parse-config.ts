@@ -76,6 +76,8 @@ export interface ParseConfigOptions {
   readonly provided?: ServerTable | undefined;
   /** Whether only the servers are of interest, so that there may be nothing to run. */
   readonly serversOnly?: boolean | undefined;
+  /** Tasks in the place of its own. */
+  readonly sessions?: readonly Task[] | undefined;
 }
 
 /** A config that fits its schema. */
@@ -121,7 +123,13 @@ export interface TaskFilesOfConfig {
  */
 export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEval {
   const { earlier = [], templates = new Map(), locate, agents: requested = [] } = options;
-  const { provided: outside = noServers, completeStdio, resolvePath, serversOnly = false } = options;
+  const {
+    provided: outside = noServers,
+    completeStdio,
+    resolvePath,
+    serversOnly = false,
+    sessions,
+  } = options;
   const refusal = (problems: readonly Problem[]) =>
     ({ ok: false, diagnostics: placeProblems(problems.slice(0, maxProblems), locate) }) as const;
 
@@ -148,7 +156,9 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
   const ofGraders: Problem[] = [];
   const readGraders = graderReader(options.graderTypes, (each) => ofGraders.push(each));
   const graders = readGraders(data.graders, ["graders"]);
-  const tasks = buildTasks(data, Object.keys(built), { locate, graders, readGraders });
+  const tasks =
+    sessions?.map((session): BuiltTask => ({ named: [], task: { ...session, graders } })) ??
+    buildTasks(data, Object.keys(built), { locate, graders, readGraders });
   const declared = [graders, ...tasks.map(({ task }) => task.graders ?? [])].flat();
   const isAsked =
     data.tasks.length > 0 ||
@@ -182,7 +192,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
           }),
     },
     notes: configNotes(data, { judged, isAsked: judged || isAsked }, servers.servers),
-    taskFiles: { patterns: data.tasks, inheritEnv: data.inheritEnv, graders },
+    taskFiles: { patterns: sessions === undefined ? data.tasks : [], inheritEnv: data.inheritEnv, graders },
     provided,
     extensions: data.extensions,
     agents: { agent: data.agent, agents: data.agents },
@@ -193,9 +203,19 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
     ...ofGraders,
     ...extensionPackageProblems(data.extensions, ["extensions"]),
     ...missingSandboxProblems(data.extensions, ["extensions"]),
-    ...checkConfig({ config: data, servers, hasProvided, serversOnly, chosen, requested, judged, templates }),
+    ...checkConfig({
+      config: data,
+      servers,
+      hasProvided,
+      serversOnly,
+      isForSessions: sessions !== undefined,
+      chosen,
+      requested,
+      judged,
+      templates,
+    }),
     // Tasks from files may have plans too, and are not known here.
-    ...(data.tasks.length === 0 ? checkPlans(data, parts.eval) : []),
+    ...(data.tasks.length === 0 && sessions === undefined ? checkPlans(data, parts.eval) : []),
   ];
   return broken.length > 0 ? { ...refusal(broken), parts } : { ok: true, ...parts };
 }
@@ -405,6 +425,8 @@ interface CheckedConfig {
   /** Whether there are servers from outside. */
   readonly hasProvided: boolean;
   readonly serversOnly: boolean;
+  /** Only its graders and its judge are of interest. */
+  readonly isForSessions: boolean;
   /** The agents that run. */
   readonly chosen: readonly AgentChoice[];
   /** Agents that were asked for instead of the config's. */
@@ -450,7 +472,8 @@ function checkConfig(checked: CheckedConfig): Problem[] {
   });
 }
 
-function checkServers({ config, servers, hasProvided, serversOnly, add }: Checks): void {
+function checkServers({ config, servers, hasProvided, serversOnly, isForSessions, add }: Checks): void {
+  if (isForSessions) return;
   const { server, mocks = {}, tasks, workflows, toolHealthSuites } = config;
   const hasTable = config.servers !== undefined || hasProvided;
   const hasMocks = Object.keys(mocks).length > 0;
@@ -615,8 +638,16 @@ function checkExpectations({ config, add }: Checks): void {
 }
 
 /** Workflows that expect nothing. */
-function checkWorkflows({ config, judged, add, quoted }: Checks): void {
+function checkWorkflows({ config, judged, isForSessions, add, quoted }: Checks): void {
   if (judged && (config.judge?.passThreshold ?? config.passThreshold) !== 0) return;
+  if (isForSessions) {
+    if (config.graders.some(({ required }) => required)) return;
+    const message = "the config has no required graders of its own, so an imported session could not fail";
+    add("config/checks-nothing", message, [], {
+      hint: "Add graders: [{type, config}] at its top, or pass --llm.",
+    });
+    return;
+  }
   for (const [index, workflow] of config.workflows.entries()) {
     const { steps, name } = workflow;
     const path = ["workflows", index];

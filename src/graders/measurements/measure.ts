@@ -39,8 +39,9 @@ const measured = new WeakMap<Trajectory, Measured | undefined>();
 
 /** Measures how an agent used tools. Undefined if it had no tool of a server and called none. */
 export function measure(trajectory: Trajectory): Measured | undefined {
-  if (trajectory.agentStarted === undefined || trajectory.task.form === "check") return undefined;
-  if (trajectory.tools.length === 0 && trajectory.calls.length === 0) return undefined;
+  const { agentStarted, task, tools, calls, transcript } = trajectory;
+  if (agentStarted === undefined || task.form === "check") return undefined;
+  if (tools.length === 0 && calls.length === 0 && transcript === undefined) return undefined;
   if (!measured.has(trajectory)) measured.set(trajectory, measureNow(trajectory));
   return measured.get(trajectory);
 }
@@ -75,21 +76,25 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
   );
   const invalid = eventsOf(trajectory.events, "calls.invalid").at(-1)?.calls ?? [];
   const ignored = ignoredErrors(open, trajectory);
+  const shown = {
+    calls: calls.length,
+    redundantCalls: redundant.length,
+    errors: errors.length,
+    recoveredErrors: recovered.length,
+    identicalRetries: retries.length,
+    ignoredErrors: namesOf(ignored).slice(0, maxNamed),
+  };
+  // A transcript does not say which tools there were.
+  const ofDefinitions = trajectory.transcript === undefined && {
+    unknownTools: unknown.length,
+    invalidCalls: invalid.length,
+    invalidCauses: countCauses(invalid.flatMap(({ causes }) => causes)),
+    definitionTokens: sumOf(definitions),
+    unusedDefinitionTokens: sumOf(definitions.filter(({ isCalled }) => !isCalled)),
+    unsupportedClaims: claims.slice(0, maxNamed),
+  };
   return {
-    row: {
-      calls: calls.length,
-      unknownTools: unknown.length,
-      invalidCalls: invalid.length,
-      invalidCauses: countCauses(invalid.flatMap(({ causes }) => causes)),
-      redundantCalls: redundant.length,
-      errors: errors.length,
-      recoveredErrors: recovered.length,
-      identicalRetries: retries.length,
-      definitionTokens: sumOf(definitions),
-      unusedDefinitionTokens: sumOf(definitions.filter(({ isCalled }) => !isCalled)),
-      unsupportedClaims: claims.slice(0, maxNamed),
-      ignoredErrors: namesOf(ignored).slice(0, maxNamed),
-    },
+    row: { ...shown, ...ofDefinitions },
     evidence: {
       calls: seqsOf(calls),
       unknownTools: seqsOf(unknown),

@@ -13,13 +13,13 @@ export interface Metric {
   readonly isShare?: true;
   /** It can be measured for an agent that called nothing. */
   readonly withoutCalls?: true;
-  /** Undefined for a share of nothing. */
+  /** Undefined for a share of nothing, and where it is not known. */
   value(row: TrialMeasurements): number | undefined;
 }
 
 function counted(
   of: {
-    [K in keyof TrialMeasurements]: TrialMeasurements[K] extends number ? K : never;
+    [K in keyof TrialMeasurements]-?: TrialMeasurements[K] extends number | undefined ? K : never;
   }[keyof TrialMeasurements],
   description: string,
   rest: Pick<Metric, "withoutCalls"> = {},
@@ -27,8 +27,8 @@ function counted(
   return { of, description, value: (row) => row[of], ...rest };
 }
 
-function share(part: number, all: number): number | undefined {
-  return all === 0 ? undefined : part / all;
+function share(part: number | undefined, all: number): number | undefined {
+  return all === 0 || part === undefined ? undefined : part / all;
 }
 
 /** The metrics that graders and thresholds can compare, by name. */
@@ -69,7 +69,7 @@ export const metrics = {
     of: "unsupportedClaims",
     withoutCalls: true,
     description: "claims in the last message that the record does not show",
-    value: ({ unsupportedClaims }) => unsupportedClaims.length,
+    value: ({ unsupportedClaims }) => unsupportedClaims?.length,
   },
   ignoredErrors: {
     of: "ignoredErrors",

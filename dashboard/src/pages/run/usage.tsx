@@ -143,9 +143,11 @@ const agentColumns: readonly Column<AgentRow>[] = [
 ];
 
 function Measurements({ measurements: m }: { readonly measurements: RunMeasurements }): ReactElement {
-  const causes = Object.entries(m.invalidCauses).map(([cause, count]) => `${cause} ${formatNumber(count)}`);
-  const { tokens, unused, perPassedTrial } = m.definitions;
-  const facts: readonly (readonly [name: string, value: number | null, note?: string])[] = [
+  const causes = Object.entries(m.invalidCauses ?? {}).map(
+    ([cause, count]) => `${cause} ${formatNumber(count)}`,
+  );
+  const { definitions } = m;
+  const facts: readonly (readonly [name: string, value: number | null | undefined, note?: string])[] = [
     ["Tool calls", m.calls],
     ["of tools that do not exist", m.unknownTools],
     ["with arguments that do not fit", m.invalidCalls, causes.join(", ")],
@@ -154,10 +156,18 @@ function Measurements({ measurements: m }: { readonly measurements: RunMeasureme
     ["that repeated a failed call", m.identicalRetries],
     ["Trials with claims without a call", m.unsupportedClaims],
     ["Trials that ignore an error", m.ignoredErrors],
-    ["Tokens of definitions (estimate)", tokens, `${formatNumber(unused)} of tools without a call`],
-    ...(perPassedTrial === undefined
+    ...(definitions === undefined
       ? []
-      : [["Tokens of definitions for each passed trial", perPassedTrial] as const]),
+      : [
+          [
+            "Tokens of definitions (estimate)",
+            definitions.tokens,
+            `${formatNumber(definitions.unused)} of tools without a call`,
+          ] as const,
+          ...(definitions.perPassedTrial === undefined
+            ? []
+            : [["Tokens of definitions for each passed trial", definitions.perPassedTrial] as const]),
+        ]),
   ];
   return (
     <Section
@@ -171,7 +181,9 @@ function Measurements({ measurements: m }: { readonly measurements: RunMeasureme
             className="grid grid-cols-[minmax(0,1fr)_max-content] gap-x-3 px-3 py-1.5 sm:grid-cols-[20rem_5rem_minmax(0,1fr)]"
           >
             <dt className={/^[a-z]/.test(name) ? "pl-4" : ""}>{name}</dt>
-            <dd className="text-right">{value === null ? <Nothing /> : <Count value={value} />}</dd>
+            <dd className="text-right">
+              {value === undefined ? "unknown" : value === null ? <Nothing /> : <Count value={value} />}
+            </dd>
             {note !== undefined && note !== "" && <dd className="text-muted max-sm:pl-4">{note}</dd>}
           </div>
         ))}

@@ -1,0 +1,80 @@
+import type { AgentPreset } from "../programs/presets.ts";
+import type { OutputEvent, ToolUse, WireObject } from "../programs/preset.ts";
+
+/** What is known of one format of transcripts: the records that a program itself keeps of its sessions. */
+export interface TranscriptFormat {
+  /** The program that writes it. */
+  readonly program: AgentPreset;
+  /** Where the program keeps them, for people. */
+  readonly place: string;
+  /** Whether an object, a line of the file or all of it, is of this format and of no other. */
+  readonly recognises: (object: WireObject) => boolean;
+  /** Creates the reader of one file. */
+  readonly createReader: () => TranscriptReader;
+  /**
+   * What the name of a tool tells, where nothing else in the transcript does; `unknown`: it may have that of a server before it. Absent, undefined: a tool
+   * of the program's own.
+   */
+  readonly originIn?: (name: string) => ToolUse["origin"] | "unknown";
+  /** Absolute paths of the files that have the parts of subagents of a session. Absent: its file has them, or nothing does. */
+  readonly partsOf?: (file: string, session: string) => readonly TranscriptPart[];
+}
+
+/** The file of a subagent. */
+export interface TranscriptPart {
+  readonly file: string;
+  /** The use of a tool that the subagent worked for. Absent: unknown. */
+  readonly parentCallId?: string;
+}
+
+/** Reads the objects of one file in their order. */
+export interface TranscriptReader {
+  read(object: WireObject): readonly TranscriptEntry[];
+  /** The entries that remain at the end of the file. */
+  finish(): readonly TranscriptEntry[];
+}
+
+type Entry =
+  | OutputEvent
+  /** What the user says, which begins a turn; a `command` begins one only if the agent then does something. */
+  | { readonly kind: "user"; readonly text: string; readonly isCommand?: true }
+  /** Something about the transcript that whoever reads it has to know. */
+  | { readonly kind: "remark"; readonly text: string }
+  /** An object of a type that the reader does not know. */
+  | { readonly kind: "unknown"; readonly type: string };
+
+/** What a transcript says, and when: milliseconds since the Unix epoch. Without a time: when the entry before it was. */
+export type TranscriptEntry = Entry & {
+  readonly at?: number | undefined;
+  /** Of a use of a tool, if the transcript says how long it took, in milliseconds. */
+  readonly durationMs?: number | undefined;
+};
+
+/** Entries with the time of what they were made of. */
+export function entriesAt(at: number | undefined, entries: readonly Entry[]): readonly TranscriptEntry[] {
+  return entries.map((entry) => ({ ...entry, at }));
+}
+
+/** Said where a program has replaced a part of the conversation by a summary. */
+export const compacted =
+  "the program compacted the conversation, so that the model did not see all of what is on record before";
+
+/** Said where the user has gone back in the conversation. */
+export const tookBack = "the user took turns back, which are on record all the same";
+
+/** A time from a transcript: ISO 8601, or milliseconds since the Unix epoch. */
+export function timeOf(value: unknown): number | undefined {
+  const time = typeof value === "string" ? Date.parse(value) : value;
+  return typeof time === "number" && Number.isFinite(time) && Math.abs(time) <= 8.64e15 ? time : undefined;
+}
+
+/** The text of a list of parts, as one text; other parts than texts are named in brackets. */
+export function textOfParts(parts: readonly WireObject[]): string {
+  return parts
+    .flatMap((part) => {
+      if (typeof part["text"] === "string") return [part["text"]];
+      return typeof part["type"] === "string" ? [`[${part["type"]}]`] : [];
+    })
+    .join("\n")
+    .trim();
+}

@@ -1,0 +1,13 @@
+import { claudeCodeTranscript } from "./claude-code.ts";
+import { codexTranscript } from "./codex.ts";
+import { geminiTranscript } from "./gemini.ts";
+import { opencodeTranscript } from "./opencode.ts";
+import type { TranscriptFormat } from "./transcript.ts";
+
+/** Every format of transcripts, one line each. */
+export const transcriptFormats: readonly TranscriptFormat[] = [
+  claudeCodeTranscript,
+  codexTranscript,
+  geminiTranscript,
+  opencodeTranscript,
+];

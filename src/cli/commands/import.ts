@@ -1,0 +1,99 @@
+import type { Command } from "commander";
+import { readTranscripts } from "../../agents/transcripts/find-transcripts.ts";
+import { exact } from "../../base/json.ts";
+import { countOf, visibleText } from "../../base/visible-text.ts";
+import { environment } from "../../formats/environment.ts";
+import { collectSecrets } from "../../formats/secrets.ts";
+import type { TrialResult } from "../../model/result.ts";
+import { importRun } from "../../run/import-run.ts";
+import { collect, type SetExitCode } from "../flags.ts";
+import {
+  abortOnInterrupt,
+  hideSecrets,
+  workingFolder,
+  writeJson,
+  writeNotes,
+  writeOut,
+} from "../terminal.ts";
+
+interface ImportFlags {
+  readonly output?: string;
+  readonly server?: readonly string[];
+  readonly json?: boolean;
+}
+
+/** `mcpvals import`: writes sessions of agent programs as a run. */
+export function define(command: Command, setExitCode: SetExitCode): void {
+  command
+    .argument(
+      "<transcripts...>",
+      "files that Claude Code, Codex or Gemini CLI wrote, or opencode export printed, and folders with some",
+    )
+    .option(
+      "-s, --server <name>",
+      "name of a server of the sessions, for tools whose names do not tell it, such as those of opencode; repeatable",
+      collect,
+    )
+    .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
+    .option("--json", "print the result of the run as JSON")
+    .action(async (paths: readonly string[], flags: ImportFlags) => {
+      await execute(paths, flags);
+      setExitCode(0);
+    });
+}
+
+async function execute(paths: readonly string[], { output, server = [], json }: ImportFlags): Promise<void> {
+  using interrupt = abortOnInterrupt();
+  const { signal } = interrupt;
+  const cwd = workingFolder();
+  const secrets = collectSecrets({
+    document: undefined,
+    variables: new Map(),
+    overrides: {},
+    environment: environment(),
+  });
+  hideSecrets(secrets);
+  const notes: string[] = [];
+  const sessions = readTranscripts(paths, { cwd, signal, onUnreadable: (message) => notes.push(message) });
+  const { result, folder } = await importRun(sessions, {
+    cwd,
+    servers: server,
+    secrets,
+    signal,
+    ...exact({ output }),
+  });
+  writeNotes({ notes });
+  if (json === true) return writeJson(result, 2);
+  const lines = result.trials.flatMap((trial) => [
+    `${trial.id}  ${trial.task}`,
+    `    ${describe(trial)}`,
+    ...(trial.error === undefined ? [] : [`    error: ${trial.error.message}`]),
+    ...(trial.warnings ?? []).slice(1).map((warning) => `    note: ${warning}`),
+  ]);
+  const count = countOf(result.trials.length, "session");
+  const end = [
+    "",
+    `${count} imported, without a verdict: nothing is expected of ${result.trials.length === 1 ? "it" : "them"} yet.`,
+    "See what happened: npx mcpvals show --trial ID, npx mcpvals dashboard",
+    "Grade with the graders of a config: npx mcpvals grade --config FILE",
+    folder,
+  ];
+  writeOut([...lines, ...end].map((line) => `${visibleText(line)}\n`).join(""));
+}
+
+/** What is known of a session, in words. */
+function describe({ agent, ran, tools, usage }: TrialResult): string {
+  const calls = countOf(tools?.mcpToolCalls ?? 0, "call");
+  const servers = tools?.serversUsed ?? [];
+  const others = (tools?.toolCalls ?? 0) - (tools?.mcpToolCalls ?? 0);
+  const least = usage?.isPartial === true ? "at least " : "";
+  return [
+    ran?.programs?.join(", ") ?? agent ?? "",
+    ...(ran?.models == null ? [] : [ran.models.join(", ")]),
+    `${calls} of tools of servers${servers.length === 0 ? "" : ` (${servers.join(", ")})`}`,
+    countOf(others, "use").concat(" of other tools"),
+    usage === undefined
+      ? "tokens unknown"
+      : `${least}${countOf(usage.inputTokens, "token")} in, ${countOf(usage.outputTokens, "token")} out`,
+  ].join("; ");
+}
