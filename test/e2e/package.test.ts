@@ -173,6 +173,11 @@ describe("the package", () => {
     );
   });
 
+  it("passes the trial that a release makes of it on each system", async () => {
+    const tried = await runShell(`node "${join(root, "scripts/try-package.ts")}" "${cwd}"`, { cwd });
+    expect(tried).toMatchObject({ code: 0, stdout: expect.stringContaining(" works with Node ") as string });
+  });
+
   it("publishes its schemas", async () => {
     const script = `import config from "mcpvals/schemas/config.schema.json" with { type: "json" }; console.log(config.title)`;
     const shown = await runShell(`node --input-type=module --eval '${script}'`, { cwd });

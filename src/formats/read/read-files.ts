@@ -1,3 +1,4 @@
+import { packageName } from "../../base/version.ts";
 import { maxFileBytes, maxYamlBytes } from "../../base/limits.ts";
 import { graderKinds } from "../../graders/kinds.ts";
 import { realpathSync, statSync } from "node:fs";
@@ -638,7 +639,7 @@ function moduleFailure(cause: unknown, file: string, { shown, source }: LoadModu
       location: { file: shown },
       cause,
       hint: /^mcpvals(?:$|\/)/.test(missing)
-        ? "mcpvals is not installed beside the config: run npm install --save-dev mcpvals there, or leave out the import and export a plain object; defineConfig only helps editors."
+        ? `mcpvals is not installed beside the config: run npm install --save-dev ${packageName} there, or leave out the import and export a plain object; defineConfig only helps editors.`
         : `Install ${name} beside the config, or fix the import.`,
     });
   }
