@@ -177,6 +177,8 @@ describe("Claude Code", () => {
       "agent-a2.jsonl": part.replaceAll('"s1"', '"s2"'),
     });
     expect(story.filter((each) => each.includes("find"))).toEqual(["mcp:a find started in subagent"]);
+    const alone = await read({ "s1.jsonl": session });
+    expect(alone.remarks).toEqual(["it has nothing of what 1 subagent did"]);
   });
 });
 

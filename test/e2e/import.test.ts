@@ -11,6 +11,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { RunResult, TrialResult } from "../../src/model/result.ts";
 import { folderOf, root, runCli } from "../support/cli.ts";
+import { startFakeProvider } from "../support/fake-provider.ts";
 import { runsBelow } from "../support/records.ts";
 
 // Transcripts that real programs wrote: two turns, in each a call of `echo`, a call of `get-sum` with a wrong argument, and one with the right one.
@@ -111,6 +112,29 @@ test("a limit of tokens does not pass for tokens that are known in part", async 
   expect(stdout).toContain("the number of tokens is not known");
 });
 
+test("a judge gets the calls, and is told that the tools on offer are not known", async () => {
+  await using provider = await startFakeProvider([
+    { text: JSON.stringify({ score: 1, reason: "It echoed." }) },
+    { text: JSON.stringify({ score: 0, reason: "It did not." }) },
+  ]);
+  using folder = folderOf({
+    "judge.yaml": {
+      judge: { model: "local", baseURL: `${provider.url}/v1`, apiKey: "k" },
+      graders: [{ type: "prompt", config: { rubric: "task_completion" } }],
+    },
+    "llm.yaml": { judge: { model: "local", baseURL: `${provider.url}/v1`, apiKey: "k" } },
+  });
+  await importInto(folder.path, place("claude-code"));
+  const judged = await runCli(["grade", "--config", "judge.yaml"], { cwd: folder.path });
+  expect(judged.code, judged.stdout + judged.stderr).toBe(0);
+  const asked = JSON.stringify(provider.requests[0]?.body);
+  for (const part of ["Once more, please.", "everything", "The sum of 19 and 23 is 42.", "Not known"])
+    expect(asked).toContain(part);
+  const llm = await runCli(["grade", "--llm", "--config", "llm.yaml"], { cwd: folder.path });
+  expect(llm.code, llm.stdout + llm.stderr).toBe(1);
+  expect(llm.stdout).toContain("It did not.");
+});
+
 test("calls of a subagent, in a file of its own, belong to the use that started it", async () => {
   using folder = folderOf({});
   const { trial } = await importInto(folder.path, join(fixtures, "claude-code-subagent"));
@@ -172,7 +196,7 @@ test("a session that goes on is graded as far as it goes, and a damaged one is n
   ]);
   expect((await runCli(["grade", "--config", "graders.yaml"], { cwd: folder.path })).code).toBe(0);
   for (const [name, what] of [
-    ["damaged.jsonl", "line 13 is no JSON object"],
+    ["damaged.jsonl", "line 13 is no JSON object, or too long"],
     [
       "twice.jsonl",
       'nothing from line 13 on was read: the program wrote a message with the key "type" twice',

@@ -20,6 +20,9 @@ import {
   type TranscriptReader,
 } from "./transcript.ts";
 
+/** In newer and older versions. */
+const subagentTools = new Set(["Agent", "Task"]);
+
 /** Claude Code's: JSON Lines, a file for each session; a message of the model has a line for each of its blocks. */
 export const claudeCodeTranscript: TranscriptFormat = {
   program: "claude-code",
@@ -31,6 +34,7 @@ export const claudeCodeTranscript: TranscriptFormat = {
     typeof version === "string" &&
     typeof message === "object",
   createReader,
+  subagentTools,
   // A server's name has other characters replaced by `_`.
   originIn(name) {
     const [, server, tool] = /^mcp__(.+?)__(.+)$/s.exec(name) ?? [];
@@ -46,9 +50,6 @@ const idle = new Set(
     /\s+/,
   ),
 );
-
-/** Tools that start a subagent, in newer and older versions. */
-const subagentTools = new Set(["Agent", "Task"]);
 
 const interrupted = "[Request interrupted by user";
 /** Texts in the place of the user's that the program puts there itself. */

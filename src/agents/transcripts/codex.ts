@@ -20,6 +20,7 @@ export const codexTranscript: TranscriptFormat = {
   recognises: ({ type, payload }) =>
     type === "session_meta" && typeof payload === "object" && payload !== null && "id" in payload,
   createReader,
+  subagentTools: new Set(["spawn_agent"]),
 };
 
 /** Types of lines, and of what is in them, that say nothing of what the agent did, or what another one says too. */

@@ -19,6 +19,7 @@ export const geminiTranscript: TranscriptFormat = {
   recognises: ({ sessionId, projectHash }) =>
     typeof sessionId === "string" && typeof projectHash === "string",
   createReader,
+  subagentTools: new Set(["invoke_agent"]),
 };
 
 function createReader(): TranscriptReader {

@@ -21,6 +21,7 @@ export const opencodeTranscript: TranscriptFormat = {
     typeof asObject(info)["time"] === "object" &&
     Array.isArray(messages),
   createReader,
+  subagentTools: new Set(["task"]),
   originIn: (name) => (name.includes("_") && !ownTools.test(name) ? "unknown" : undefined),
 };
 

@@ -60,6 +60,8 @@ export async function readTranscript(file: string, signal: AbortSignal): Promise
     damages.push(reading.damage && `${basename(part.file)}: ${reading.damage}`);
     for (const remark of reading.remarks) remarks.add(`${basename(part.file)}: ${remark}`);
   }
+  const missing = subagentsIn(format, main.entries) - parts.length;
+  if (missing > 0) remarks.add(`it has nothing of what ${countOf(missing, "subagent")} did`);
   // Stable, so that what has the same time stays in its order.
   if (parts.length > 0) entries.sort((a, b) => a.at - b.at);
   for (const entry of entries) if (entry.kind === "remark") remarks.add(entry.text);
@@ -73,6 +75,13 @@ export async function readTranscript(file: string, signal: AbortSignal): Promise
     remarks: [...remarks],
     damage: damages.find((damage) => damage !== undefined),
   };
+}
+
+/** How many subagents came to an end of which the file itself does not say what they did. */
+function subagentsIn({ subagentTools }: TranscriptFormat, entries: readonly TranscriptEntry[]): number {
+  const uses = entries.filter((entry) => entry.kind === "tool");
+  if (uses.some(({ parentCallId }) => parentCallId !== undefined)) return 0;
+  return uses.filter(({ name, status }) => status === "completed" && subagentTools.has(name)).length;
 }
 
 function partsOf(
@@ -224,7 +233,7 @@ async function readFile(path: string, reading: FileReading, signal: AbortSignal)
     if (isCut)
       reading.remarks.push("its last line is cut off: the session may go on, or the program was killed");
     if (first !== undefined && !(isCut && first === last))
-      reading.damage ??= `line ${first.line} is no JSON object: ${JSON.stringify(shortened(first.text, 60))}`;
+      reading.damage ??= `line ${first.line} is no JSON object, or too long: ${JSON.stringify(shortened(first.text, 60))}`;
   }
   reading.finish();
   return hash.digest("hex");

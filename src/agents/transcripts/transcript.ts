@@ -16,6 +16,8 @@ export interface TranscriptFormat {
    * of the program's own.
    */
   readonly originIn?: (name: string) => ToolUse["origin"] | "unknown";
+  /** The tools that start a subagent. */
+  readonly subagentTools: ReadonlySet<string>;
   /** Absolute paths of the files that have the parts of subagents of a session. Absent: its file has them, or nothing does. */
   readonly partsOf?: (file: string, session: string) => readonly TranscriptPart[];
 }

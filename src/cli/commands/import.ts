@@ -68,6 +68,7 @@ async function execute(paths: readonly string[], { output, server = [], json }: 
     `${trial.id}  ${trial.task}`,
     `    ${describe(trial)}`,
     ...(trial.error === undefined ? [] : [`    error: ${trial.error.message}`]),
+    ...(trial.error?.hint === undefined ? [] : [`    hint: ${trial.error.hint}`]),
     ...(trial.warnings ?? []).slice(1).map((warning) => `    note: ${warning}`),
   ]);
   const count = countOf(result.trials.length, "session");

@@ -1,5 +1,5 @@
 import { resultText } from "../../expect/tool-result.ts";
-import type { Json, JsonObject } from "../../base/json.ts";
+import { isJsonObject, type Json, type JsonObject } from "../../base/json.ts";
 import type { Task } from "../../model/task.ts";
 import type { TurnEnd, JudgeQuestion } from "../../model/event.ts";
 import { type AgentAct, agentActs, isUnrecorded, toolsForAgent } from "../../trace/agent-acts.ts";
@@ -148,6 +148,12 @@ function recordOf(
 }
 
 function toolLines(trajectory: Trajectory, longest: number): readonly string[] {
+  if (trajectory.transcript !== undefined)
+    return [
+      JSON.stringify({
+        tools: "Not known: the record is a transcript, which does not say what was on offer.",
+      }),
+    ];
   return toolsForAgent(trajectory).map(({ server, name, definition }) =>
     JSON.stringify({ tool: `${server}/${name}`, ...limitedJson("definition", definition, longest) }),
   );
@@ -241,22 +247,34 @@ const turnEnds: Readonly<Record<Exclude<TurnEnd, "done">, string>> = {
 };
 
 /** A call of a tool with what came of it, or a use of a tool of the agent's own. */
-function actEntries({ seq, target, server, args, call, report }: AgentAct, longest: number): Entry[] {
+function actEntries(act: AgentAct, longest: number): Entry[] {
+  const { seq, target, server, args, call, report, seqs, failure } = act;
   const shownArgs = limitedJson("arguments", args, longest);
-  if (call === undefined)
+  if (call === undefined && server === undefined)
     return [{ seq, body: { ownTool: target, status: report?.status ?? "", ...shownArgs } }];
-  const { result, error, responseSeq = seq } = call;
+  const result = call === undefined ? resultIn(act) : call.result;
+  const answered = call === undefined ? seqs.at(-1) : call.responseSeq;
   const response =
     result === undefined
-      ? limited("error", error?.message ?? "", longest)
+      ? limited("error", call?.error?.message ?? failure ?? "", longest)
       : {
-          isError: result["isError"] === true,
+          isError: call === undefined ? failure !== undefined : result["isError"] === true,
           ...limited("result", resultText(result) || JSON.stringify(result), longest),
         };
   return [
     { seq, body: { toolCall: server === undefined ? target : `${server}/${target}`, ...shownArgs } },
-    { seq: responseSeq, body: { toolCallOfEvent: seq, ...response } },
+    { seq: answered ?? seq, body: { toolCallOfEvent: seq, ...response } },
   ];
+}
+
+/** The result that a transcript has of a call, in the form of a server's: some programs keep its content, or only its text. */
+function resultIn({ result }: AgentAct): JsonObject | undefined {
+  if (result === undefined || isJsonObject(result)) return result;
+  return {
+    content: Array.isArray(result)
+      ? result
+      : [{ type: "text", text: typeof result === "string" ? result : JSON.stringify(result) }],
+  };
 }
 
 function limitedJson(key: string, value: Json, longest: number): JsonObject {
