@@ -147,7 +147,16 @@ export async function prepareEvaluation(
 ): Promise<PreparedEvaluation> {
   checkSources(sources);
   checkOptions("evaluate", options, optionChecks);
-  const { cwd = process.cwd(), env = {}, agents = [], llm, judge, mcpConfig, allowOutside = false } = options;
+  const {
+    cwd = process.cwd(),
+    env = {},
+    agents = [],
+    llm,
+    judge,
+    userModel,
+    mcpConfig,
+    allowOutside = false,
+  } = options;
   const { strict = false, bail = false, frozen = false, releasesUrl, output, signal, prices } = options;
   const loaded = await load({
     sources: typeof sources === "string" ? [sources] : sources,
@@ -156,6 +165,7 @@ export async function prepareEvaluation(
     agents,
     judge: llm === true ? true : undefined,
     judgeModel: judge,
+    userModel,
     mcpConfig,
     prices,
     allowOutside,
@@ -202,6 +212,8 @@ export interface EvaluateOptions {
   readonly llm?: boolean;
   /** Model of the judge; overrides the files. */
   readonly judge?: string;
+  /** Model that plays simulated users; overrides the files. */
+  readonly userModel?: string;
   /** File with `mcpServers`, for tasks and Evals. */
   readonly mcpConfig?: string;
   /** Allow paths of tasks outside their folders. */
@@ -254,6 +266,7 @@ const optionChecks: OptionChecks<EvaluateOptions> = {
   concurrency: wholeNumber(1024),
   llm: yesOrNo,
   judge: [isText, "the id of a model"],
+  userModel: [isText, "the id of a model"],
   mcpConfig: [isText, "the path of a file"],
   allowOutside: yesOrNo,
   strict: yesOrNo,

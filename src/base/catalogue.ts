@@ -55,6 +55,9 @@ export const errorCatalogue = {
   "config/unknown-price": usage(
     "No price for a model, and a budget of money. Add the price to the file of prices, or leave out the budget.",
   ),
+  "config/no-user-model": usage(
+    "A task has a simulated user with a goal, and no model plays it. Set userModel in a config or an Eval, or pass --user-model MODEL.",
+  ),
   "config/no-judge": usage(
     "A grader asks a judge, and none is configured. Set judge in a config or llmJudge in an Eval, give the grader a model, or pass --judge MODEL.",
   ),
@@ -145,6 +148,9 @@ export const errorCatalogue = {
   ),
   "model/invalid-response": environment(
     "The model's provider sent an invalid response. Check that the base URL uses the provider's API format.",
+  ),
+  "user/no-reply": environment(
+    "The model that plays the simulated user gave no usable reply: it refused, was cut off, or said nothing. Try again, or choose another one with userModel or --user-model.",
   ),
   "judge/no-verdict": environment(
     "The judge gave no valid verdict. Try again, or choose another judge model. A trial without a verdict never passes.",

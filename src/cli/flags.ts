@@ -278,6 +278,7 @@ export interface SourceFlags {
   readonly agent?: readonly string[];
   readonly model?: string;
   readonly judge?: string;
+  readonly userModel?: string;
   readonly mcpConfig?: string;
   readonly prices?: string;
   readonly allowOutside?: boolean;
@@ -315,6 +316,7 @@ export function addSourceFlags(command: Command): Command {
 export function addLoadingFlags(command: Command): Command {
   return command
     .option("--judge <model>", "model of the judge, instead of the one in the files")
+    .option("--user-model <model>", "model that plays simulated users, instead of the one in the files")
     .option(
       "--mcp-config <file>",
       "file with the servers of a client, such as .mcp.json, for tasks and Evals",
@@ -339,6 +341,7 @@ export function loadOptions(sources: readonly string[], flags: SourceFlags): Omi
     env: flags.env ?? {},
     agents: requestedAgents(flags),
     judgeModel: flags.judge,
+    userModel: flags.userModel,
     mcpConfig: flags.mcpConfig,
     prices: flags.prices,
     allowOutside: flags.allowOutside ?? false,

@@ -54,7 +54,7 @@ export interface LoadedConfig {
   readonly notes: readonly string[];
   /** Why the judge that the files name cannot be asked, of kind `usage`: of interest only where a task asks it. */
   readonly judgeError?: McpvalsError;
-  /** Where the file names the models of its agents and its judge. */
+  /** Where the file names the models of its agents, its judge and its simulated users. */
   readonly modelPlaces?: ModelPlaces;
   /** Steps that need extensions, by the names of their tasks. */
   readonly extensionUses: ReadonlyMap<string, readonly ExtensionUse[]>;
@@ -65,6 +65,7 @@ export interface ModelPlaces {
   /** By the names of the agents. */
   readonly agents: ReadonlyMap<string, SourceLocation>;
   readonly judge?: SourceLocation;
+  readonly userModel?: SourceLocation;
 }
 
 /** What the files of an eval say, whatever their format: what a converter gives. */
@@ -129,6 +130,7 @@ export function assembleEval(parts: EvalParts, loadContext: LoadContext): Loaded
     environment,
     servers: [...serversOf(spec), ...tasks.servers],
     judge: spec?.judge,
+    userModel: spec?.userModel,
     agents: spec?.agents ?? [],
   });
   problems.throwIfAny(secrets);
@@ -160,7 +162,7 @@ export function assembleEval(parts: EvalParts, loadContext: LoadContext): Loaded
 
 /** Undefined without a file. */
 function modelPlaces(
-  { agents, judge }: Pick<Eval, "agents" | "judge">,
+  { agents, judge, userModel }: Pick<Eval, "agents" | "judge" | "userModel">,
   { document, agents: { path = [] } = {} }: Pick<EvalParts, "document" | "agents">,
 ): ModelPlaces | undefined {
   if (document === undefined) return undefined;
@@ -181,6 +183,12 @@ function modelPlaces(
   return withoutUndefined({
     agents: new Map(ofAgents),
     judge: judge && placeOf(judge.model, keysOfJudge),
+    userModel:
+      userModel &&
+      placeOf(
+        userModel.model,
+        [["userModel"], ["userModel", "model"]].map((each) => [...path, ...each]),
+      ),
   });
 }
 

@@ -126,6 +126,8 @@ export interface LoadContext {
   readonly judge?: boolean | undefined;
   /** Model that judges, whatever the files say. */
   readonly judgeModel?: string | undefined;
+  /** Model that plays simulated users, whatever the files say. */
+  readonly userModel?: string | undefined;
   /** Absolute path of an MCP config file that gives servers. */
   readonly mcpConfig?: string | undefined;
   /** Absolute path of a file of prices, whatever the files say. */

@@ -14,6 +14,8 @@ import type { Config } from "./config/config-schema.ts";
 import { isSettingOfConfig, parseConfig } from "./config/parse-config.ts";
 import type { Eval } from "../model/eval.ts";
 import type { Prices } from "../model/prices.ts";
+import { userModelOf } from "../model/agent.ts";
+import { simulatedUserOf } from "../model/task.ts";
 import { buildServers } from "../model/server.ts";
 import { noExtensions } from "../model/extension.ts";
 import { type Problem, problem } from "../base/problem.ts";
@@ -65,15 +67,30 @@ const defaultTimeoutMs = 30_000;
  */
 export async function load(options: LoadOptions): Promise<LoadedConfig> {
   const loadContext = contextOf(options);
-  const parts = await partsOf(options.sources, loadContext);
+  const parts = withRequestedUser(await partsOf(options.sources, loadContext), loadContext);
   const { prices: file = parts.prices, cwd } = loadContext;
-  if (file === undefined || parts.spec === undefined) return assembleEval(parts, loadContext);
+  if (file === undefined || parts.spec === undefined) return withUserModels(assembleEval(parts, loadContext));
   const { readPrices } = await import("./prices.ts");
   const prices = await readPrices(file, { cwd, problems: parts.problems });
   const spec = { ...parts.spec, ...withoutUndefined({ prices }) };
   const unpriced =
     prices === undefined ? [] : await unpricedNotes(spec, { prices, shown: displayPath(cwd, file) });
-  return assembleEval({ ...parts, spec, notes: [...parts.notes, ...unpriced] }, loadContext);
+  return withUserModels(assembleEval({ ...parts, spec, notes: [...parts.notes, ...unpriced] }, loadContext));
+}
+
+function withRequestedUser(parts: EvalParts, { userModel }: LoadContext): EvalParts {
+  return userModel === undefined || parts.spec === undefined
+    ? parts
+    : { ...parts, spec: { ...parts.spec, userModel: userModelOf(userModel) } };
+}
+
+/** Says in tasks which model plays their users, since another one makes another task of them. */
+async function withUserModels(loaded: LoadedConfig): Promise<LoadedConfig> {
+  const { userModel, tasks } = loaded.eval;
+  if (userModel === undefined || !tasks.some((task) => simulatedUserOf(task)?.kind === "model"))
+    return loaded;
+  const { withUserModel } = await import("../agents/simulated-user.ts");
+  return { ...loaded, eval: { ...loaded.eval, tasks: tasks.map((task) => withUserModel(task, userModel)) } };
 }
 
 function contextOf(options: LoadOptions): LoadContext {
@@ -95,11 +112,11 @@ function contextOf(options: LoadOptions): LoadContext {
 
 /** Models of which it will not be known what they cost. */
 async function unpricedNotes(
-  { agents, judge }: Pick<Partial<Eval>, "agents" | "judge">,
+  { agents = [], judge, userModel }: Pick<Partial<Eval>, "agents" | "judge" | "userModel">,
   { prices, shown }: { readonly prices: Prices; readonly shown: string },
 ): Promise<readonly string[]> {
   const { priceOf } = await import("../model/prices.ts");
-  const used = [...(agents ?? []), ...(judge === undefined ? [] : [judge])];
+  const used = [...agents, judge, userModel].filter((each) => each !== undefined);
   const models = new Set(used.flatMap((each) => ("model" in each ? (each.model ?? []) : [])));
   return [...models]
     .filter((model) => priceOf(model, prices) === undefined)

@@ -1,5 +1,5 @@
 import { asList, asObject, asText } from "../base/json.ts";
-import type { AgentSpec } from "../model/agent.ts";
+import type { AgentSpec, ModelSpec } from "../model/agent.ts";
 import type { ExtensionSpec, Task } from "../model/task.ts";
 import type { JudgeSpec } from "../model/eval.ts";
 import { type ServerSpec, mapServerTexts } from "../model/server.ts";
@@ -22,17 +22,18 @@ export interface SecretSources {
   /** Servers, complete. */
   readonly servers?: readonly ServerSpec[];
   readonly judge?: JudgeSpec | undefined;
+  readonly userModel?: ModelSpec | undefined;
   readonly agents?: readonly AgentSpec[];
 }
 
 /** Every value that must never be written, with the name to show for it; each value once. */
 export function collectSecrets(sources: SecretSources): Secret[] {
   const { document, variables, overrides, environment, serverEnvironments = [] } = sources;
-  const { servers = [], judge, agents = [] } = sources;
+  const { servers = [], judge, userModel, agents = [] } = sources;
   const found = [
     ...configSecrets(document),
     ...[Object.fromEntries(variables), overrides, ...serverEnvironments].flatMap(variableSecrets),
-    ...[...servers, judge, ...agents].flatMap(partSecrets),
+    ...[...servers, judge, userModel, ...agents].flatMap(partSecrets),
     // Keys of model providers: no server or report has a reason to repeat them.
     ...Object.entries(environment)
       .filter(([name]) =>
@@ -56,11 +57,11 @@ function configSecrets(document: unknown): Secret[] {
   const parts = [...servers, root["agents"]].flatMap((table) => Object.values(asObject(table)));
   return [
     ...textsIn([root["openaiKey"]]).map((value) => ({ name: "openaiKey", value })),
-    ...[root["server"], root["agent"], root["judge"], ...parts].flatMap(partSecrets),
+    ...[root["server"], root["agent"], root["judge"], root["userModel"], ...parts].flatMap(partSecrets),
   ];
 }
 
-/** Secrets of a server, an agent or a judge. */
+/** Secrets of a server, an agent, a judge or another model. */
 function partSecrets(part: unknown): Secret[] {
   const whole = asObject(part);
   const { headers, auth, url, apiKey, baseURL, modelProxy } = whole;

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { closedObject, filledText, optional } from "../model/fields.ts";
 import { shortened } from "../base/visible-text.ts";
 import { eventsOf } from "../model/event.ts";
-import type { Trajectory } from "../trace/trajectory.ts";
+import { agentDuration, type Trajectory } from "../trace/trajectory.ts";
 import { agentGrade, type GraderCheck, declaredKind, listed, misspelling } from "./grader.ts";
 import { nameTest, toolName } from "./call-matchers.ts";
 import { isOfServer, serverIn } from "../trace/agent-acts.ts";
@@ -125,7 +125,8 @@ function repeated(uses: readonly ToolUse[]): readonly ToolUse[] {
   return uses.filter((use) => repeats.has(use));
 }
 
-function usageChecks(wanted: Behavior, { usage, events }: Trajectory): readonly GraderCheck[] {
+function usageChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderCheck[] {
+  const { usage, events } = trajectory;
   const { max_tokens, max_iterations, max_duration_ms } = wanted;
   const ended = eventsOf(events, "phase.finished").filter(({ phase }) => phase === "agent");
   const answers = eventsOf(events, "model.called").filter(({ purpose }) => purpose === "agent");
@@ -134,8 +135,8 @@ function usageChecks(wanted: Behavior, { usage, events }: Trajectory): readonly 
   const isOpen = usage?.isPartial === true && (known ?? 0) <= (max_tokens ?? Infinity);
   const tokens = isOpen ? undefined : known;
   const requests = usage?.requests ?? (answers.length > 0 ? answers.length : undefined);
-  const durationMs =
-    ended.length === 0 ? undefined : Math.round(ended.reduce((sum, event) => sum + event.durationMs, 0));
+  const duration = agentDuration(trajectory);
+  const durationMs = duration === undefined ? undefined : Math.round(duration);
   const evidence = ended.map(({ seq }) => seq);
   const checks: GraderCheck[] = [];
   const limit = (found: number | undefined, unit: string, max: number | undefined): void => {

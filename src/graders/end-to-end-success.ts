@@ -1,21 +1,26 @@
 import { containsText, describeState, meetsState, stateParts } from "../expect/contains-text.ts";
 import { searchableText } from "../expect/tool-result.ts";
 import type { ExpectedState } from "../model/fields.ts";
-import { lastAnswered, type TurnView } from "../trace/trajectory.ts";
+import { turnOf } from "../model/task.ts";
+import { lastAnswered, repeatedTurn, type Trajectory, type TurnView } from "../trace/trajectory.ts";
 import { graderKind, passOrFail, skip } from "./grader.ts";
 
 /**
  * End-to-End Success of the MCPVals specification, 6.1: the last assistant message or the last tool result of a turn
  * (the one that arrived last) meets the turn's `expectedState`, see `meetsState`. The score is the share of expected states
- * that were reached; all must be.
+ * that were reached; all must be. Of a simulated user, one of its turns has to, and not only with words that it has said itself.
  */
 export const endToEndSuccess = graderKind({
   type: "end-to-end-success",
   forms: ["workflow"],
-  grade(_, { task, turns }) {
-    const outcomes = task.turns.flatMap(({ expectedState }, index) => {
-      const turn = turns.find((played) => played.turn === index);
-      return expectedState === undefined ? [] : [outcomeOf(expectedState, turn, index)];
+  grade(_, trajectory) {
+    const { task, turns } = trajectory;
+    const outcomes = task.turns.flatMap((wanted, index) => {
+      const { expectedState } = wanted;
+      if (expectedState === undefined) return [];
+      const played = turns.filter(({ turn }) => turnOf(task, turn) === wanted);
+      const reached = played.map((turn) => outcomeOf(expectedState, turn, trajectory));
+      return reached.find((outcome) => outcome.reached) ?? reached.at(-1) ?? unreached(expectedState, index);
     });
     if (outcomes.length === 0) return skip("no expectedState to look for");
     const missed = outcomes.filter((outcome) => !outcome.reached);
@@ -33,13 +38,19 @@ interface Outcome {
   readonly evidence: readonly number[];
 }
 
-function outcomeOf(state: string | ExpectedState, turn: TurnView | undefined, index: number): Outcome {
-  const [name, wanted] = [`turn ${index + 1}`, describeState(state)];
+/** Of a turn that was not played. */
+function unreached(state: string | ExpectedState, index: number): Outcome {
+  const quoted = typeof state === "string" ? JSON.stringify(state) : `a text that ${describeState(state)}`;
+  return { reached: false, reason: `turn ${index + 1} was never reached, ${quoted} expected`, evidence: [] };
+}
+
+function outcomeOf(
+  state: string | ExpectedState,
+  turn: TurnView,
+  trajectory: Pick<Trajectory, "turns">,
+): Outcome {
+  const [name, wanted] = [`turn ${turn.turn + 1}`, describeState(state)];
   const { contains, in: where = "any" } = stateParts(state);
-  if (turn === undefined) {
-    const quoted = typeof state === "string" ? JSON.stringify(state) : `a text that ${wanted}`;
-    return { reached: false, reason: `${name} was never reached, ${quoted} expected`, evidence: [] };
-  }
   const message = turn.messages.at(-1);
   const call = lastAnswered(turn);
   const answer = { what: "assistant message", text: message?.text ?? "", seq: message?.seq };
@@ -52,6 +63,14 @@ function outcomeOf(state: string | ExpectedState, turn: TurnView | undefined, in
   const found = places.find(({ text, seq }) => seq !== undefined && meetsState(text, state));
   const reported = found === undefined ? places : [found];
   const evidence = reported.flatMap(({ seq }) => seq ?? []);
+  const repeated =
+    found === answer ? repeatedTurn(trajectory, turn.turn, (text) => meetsState(text, state)) : undefined;
+  if (repeated !== undefined)
+    return {
+      reached: false,
+      reason: `${name}: the last assistant message ${wanted}, which the simulated user had said and no tool result says: it is no evidence`,
+      evidence: [repeated.seq, ...evidence],
+    };
   if (found !== undefined)
     return { reached: true, reason: `${name}: the last ${found.what} ${wanted}`, evidence };
   const isPart = contains !== undefined && places.some(({ text }) => containsText(text, contains));

@@ -3,6 +3,7 @@ import { closedObject, filledText, optional, patternText } from "../model/fields
 import { containsText } from "../expect/contains-text.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../base/visible-text.ts";
+import { repeatedTurn } from "../trace/trajectory.ts";
 import { checksGrade, declaredKind, type GraderCheck, skip } from "./grader.ts";
 
 const texts = z.array(filledText).default([]);
@@ -45,30 +46,58 @@ export const text = declaredKind({
       reason: `the answer ${isFound ? "contains" : "does not contain"} ${what}`,
       evidence,
     });
+    const has = (what: string, says: (text: string) => boolean): GraderCheck => {
+      const found = read.filter((message) => says(message.text));
+      const repeated = found.map(({ turn }) => repeatedTurn(trajectory, turn, says));
+      if (found.length === 0 || repeated.includes(undefined)) return check(says(answer), true, what);
+      const reason = `the answer only repeats the simulated user with ${what}`;
+      return {
+        passed: false,
+        reason,
+        evidence: [...repeated.flatMap((turn) => turn?.seq ?? []), ...evidence],
+      };
+    };
+    const hasNot = (what: string, says: (text: string) => boolean): GraderCheck =>
+      check(says(answer), false, what);
     const each = (
       list: readonly string[],
-      isWanted: boolean,
-      finds: (wantedText: string) => boolean,
-      how = "",
-    ) => list.map((wantedText) => check(finds(wantedText), isWanted, `${quoted(wantedText)}${how}`));
-    const ignoringCase = (part: string): boolean => containsText(answer, part);
-    const sameCase = (part: string): boolean => answer.includes(part);
-    const matching = (pattern: string): boolean => compilePattern(pattern).test(answer);
+      judge: typeof has,
+      says: Says,
+      how: (part: string) => string = quoted,
+    ): readonly GraderCheck[] => list.map((part) => judge(how(part), (where) => says(part, where)));
     const any = wanted.contains_any;
-    const anyCheck = (): GraderCheck =>
-      check(any.some(ignoringCase), true, `any of ${any.map(quoted).join(", ")}`);
     const checks = [
-      ...each(wanted.contains, true, ignoringCase),
-      ...each(wanted.not_contains, false, ignoringCase),
-      ...each(wanted.contains_cs, true, sameCase, " in this case"),
-      ...each(wanted.not_contains_cs, false, sameCase, " in this case"),
-      ...(any.length === 0 ? [] : [anyCheck()]),
-      ...wanted.regex_match.map((pattern) => check(matching(pattern), true, `/${pattern}/`)),
-      ...wanted.regex_not_match.map((pattern) => check(matching(pattern), false, `/${pattern}/`)),
+      ...each(wanted.contains, has, ignoringCase),
+      ...each(wanted.not_contains, hasNot, ignoringCase),
+      ...each(wanted.contains_cs, has, sameCase, inCase),
+      ...each(wanted.not_contains_cs, hasNot, sameCase, inCase),
+      ...(any.length === 0
+        ? []
+        : [
+            has(`any of ${any.map(quoted).join(", ")}`, (where) =>
+              any.some((part) => containsText(where, part)),
+            ),
+          ]),
+      ...each(wanted.regex_match, has, matching, asPattern),
+      ...each(wanted.regex_not_match, hasNot, matching, asPattern),
     ];
     return checksGrade(checks, trajectory);
   },
 });
+
+/** Whether a text has what is looked for. */
+type Says = (part: string, text: string) => boolean;
+const ignoringCase: Says = (part, where) => containsText(where, part);
+const sameCase: Says = (part, where) => where.includes(part);
+const matching: Says = (pattern, where) => compilePattern(pattern).test(where);
+
+function inCase(part: string): string {
+  return `${quoted(part)} in this case`;
+}
+
+function asPattern(pattern: string): string {
+  return `/${pattern}/`;
+}
 
 function quoted(wanted: string): string {
   return JSON.stringify(shortened(wanted, 80));

@@ -1,5 +1,6 @@
 import { anError, contentProblem, outputProblem, resultText } from "../expect/tool-result.ts";
 import { containsText } from "../expect/contains-text.ts";
+import { turnOf } from "../model/task.ts";
 import { isJsonObject, type Json } from "../base/json.ts";
 import { commonSequence } from "../expect/json-difference.ts";
 import { shortened } from "../base/visible-text.ts";
@@ -195,7 +196,7 @@ function isJudgedByStep(call: ToolCall, trajectory: Trajectory): boolean {
 /** An error for a tool that the server does not list is not the tool's own. */
 function isExpected(failure: Failure, call: ToolCall, { task }: Trajectory): boolean {
   if (call.turn === undefined || call.declared === undefined) return false;
-  return contains(failure, task.turns[call.turn]?.expectedError);
+  return contains(failure, turnOf(task, call.turn)?.expectedError);
 }
 
 function contains(failure: Failure | undefined, expected: string | undefined): boolean {
@@ -204,8 +205,9 @@ function contains(failure: Failure | undefined, expected: string | undefined): b
 }
 
 function missingErrors({ task }: Trajectory, calls: readonly ToolCall[]): Diagnosis[] {
-  return task.turns.flatMap(({ expectedError }, index): Diagnosis[] => {
-    const inTurn = calls.filter((call) => call.turn === index);
+  return task.turns.flatMap((wanted, index): Diagnosis[] => {
+    const { expectedError } = wanted;
+    const inTurn = calls.filter(({ turn }) => turn !== undefined && turnOf(task, turn) === wanted);
     const isSeen = inTurn.some(
       (call) => call.declared !== undefined && contains(failureOf(call), expectedError),
     );

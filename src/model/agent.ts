@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { exact } from "../base/json.ts";
 import {
   anyObject,
   closedObject,
@@ -143,6 +144,18 @@ export const scriptedAgentSchema = closedObject({
       "Actions in order, by the name of the workflow or task. Each one that the agent plays needs a plan. For task files, texts may contain templates such as `{workspace}`, as in their `solution`.",
     ),
 }).meta(named("ScriptedAgent", "Scripted agent", "Plays a plan; for examples, tests and offline use."));
+
+/** The model that plays simulated users, as files have it. */
+export const userModelSchema = z.union([
+  filledText,
+  closedObject(modelFields).meta(named("UserModel", "User model", "The model that plays simulated users.")),
+]);
+
+/** The model of simulated users, from a file or the command line. */
+export function userModelOf(written: z.output<typeof userModelSchema>): ModelSpec {
+  if (typeof written !== "string") return exact(written);
+  return { model: modelId(written) ?? written };
+}
 
 /** The judge's model of OpenAI where a judge is asked for and none is named. */
 export const defaultJudgeModel = "gpt-4o";

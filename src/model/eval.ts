@@ -28,7 +28,7 @@ export type UntilDecided = Model<typeof untilModel>;
 
 const spending = {
   cost: z.number().positive().describe("Money that models may cost, in the currency of the prices."),
-  tokens: z.int().min(1).describe("Tokens of agents and judges, in and out."),
+  tokens: z.int().min(1).describe("Tokens of agents, judges and simulated users, in and out."),
   calls: z.int().min(1).describe("Calls of tools."),
 };
 
@@ -60,6 +60,8 @@ export interface Eval {
   readonly judge?: JudgeSpec;
   /** The judge is there for steps of tasks and is not asked about workflows. */
   readonly judgesStepsOnly?: true;
+  /** What plays the simulated users of tasks; absent: nothing does. */
+  readonly userModel?: ModelSpec;
   /** Attempts of each task by each agent. */
   readonly trials: number;
   /** Trials at once. Absent: one at a time, except suites that ask to be parallel. */

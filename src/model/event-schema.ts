@@ -25,7 +25,9 @@ const exit = {
   expected: z.boolean().describe("Whether mcpvals ended it, or it had nothing left to do."),
 };
 const extension = text.describe("Alias of the extension.");
-const purpose = z.enum(["agent", "judge"]).describe("Who asked the model.");
+const purpose = z
+  .enum(["agent", "judge", "user"])
+  .describe("Who asked the model. `user`: the simulated user, whom it plays.");
 const model = text.describe("The model's id.");
 const stream = z.enum(["stdout", "stderr"]).describe("Where it was written.");
 const written = text.describe("What was written.");
@@ -267,7 +269,24 @@ export const eventKinds = {
       model: model.exactOptional(),
     },
   ),
-  "turn.started": event("A user turn begins.", { turn, user: text.describe("What the user says.") }),
+  "turn.started": event("A user turn begins.", {
+    turn,
+    user: text.describe("What the user says."),
+    by: z
+      .enum(["user-model", "user-script"])
+      .describe(
+        "Who says it: a simulated user, played by a model or by written replies, whose words show nothing of the agent. Absent: the task.",
+      )
+      .exactOptional(),
+  }),
+  "user.finished": event("The simulated user, or its limit of turns, ended the conversation.", {
+    reason: z
+      .enum(["done", "gave-up", "max-turns", "agent-cut-off"])
+      .describe(
+        "`done`: it has what it wants, or no reply is left that fits. `gave-up`: it says that it cannot get it. `agent-cut-off`: the agent did not end its last turn itself.",
+      ),
+    text: text.describe("Its last words, which the agent did not get.").exactOptional(),
+  }),
   "agent.message": event("The agent says something.", { turn, text: text.describe("What it says.") }),
   "turn.finished": event("A user turn has ended.", {
     turn,

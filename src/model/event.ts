@@ -48,6 +48,7 @@ const known: Readonly<Record<EventType, true>> = {
   "agent.started": true,
   "agent.reported": true,
   "turn.started": true,
+  "user.finished": true,
   "agent.message": true,
   "turn.finished": true,
   "agent.tool": true,

@@ -150,6 +150,17 @@ const place = {
   count: 1,
   ignorePaths: ["c"],
 };
+const user = {
+  model: "m",
+  baseURL: "http://x",
+  apiKey: "k",
+  api: "chat",
+  temperature: 0,
+  effort: "low",
+  maxOutputTokens: 5,
+};
+const wish = { goal: "g", facts: ["f"], maxTurns: 3 };
+const reply = { when: "w", say: "s" };
 const state = { contains: "a", equals: "b", matches: "c", wholeWord: true, in: "answer" };
 const testRow = (field: string, value: Json, spec: object): Row => [
   `ToolTest.${field}`,
@@ -363,6 +374,7 @@ const rows: readonly Row[] = [
   agentRow("maxOutputTokens", 9),
   agentRow("effort", "high"),
   agentRow("resources", false),
+  agentRow("stream", false),
   ["ScriptedAgent.type ScriptedAgent.plan ScriptedSay.say", ...plan([{ say: "" }])],
   [
     "ScriptedCall.call ScriptedCall.server",
@@ -503,6 +515,18 @@ const rows: readonly Row[] = [
     `${fieldsOf("JsonExpectation", place)} JsonExpectation.exists`,
     suite({ tests: [{ name: "add", expect: { json: [place, { path: "b", exists: false }] } }] }),
     steps({ expect: { json: [place, { path: "b", exists: false }] } }),
+  ],
+  ["Config.userModel", { userModel: "openai:gpt-5" }, { userModel: { model: "openai/gpt-5" } }],
+  [`Config.userModel ${fieldsOf("UserModel", user)}`, { userModel: user }, { userModel: user }],
+  [
+    fieldsOf("SimulatedUser", wish),
+    flows({ steps: [{ user: wish, expectedState: "x" }] }),
+    tasks({ turns: [{ user: { kind: "model", ...wish } }] }),
+  ],
+  [
+    `SimulatedUser.replies ${fieldsOf("Reply", reply)}`,
+    flows({ steps: [{ user: { replies: ["a", reply] }, expectedState: "x" }] }),
+    tasks({ turns: [{ user: { kind: "script", replies: [{ say: "a" }, reply] } }] }),
   ],
   [
     fieldsOf("ExpectedState", state),

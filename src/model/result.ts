@@ -125,6 +125,9 @@ const trialSchema = z
     error: errorSchema.describe("Reason of the verdict `error`, `timeout` or `skip`.").exactOptional(),
     usage: usageSchema.describe("Model use of the agent; absent if no model was used.").exactOptional(),
     judgeUsage: usageSchema.describe("Model use of the judge; absent if there was none.").exactOptional(),
+    userUsage: usageSchema
+      .describe("Model use of the simulated user; absent if there was none.")
+      .exactOptional(),
     firstTokenMs: milliseconds
       .describe(
         "Mean time from a request of the agent to the first token of the model's answer. Absent if no answer was streamed.",
@@ -372,6 +375,10 @@ const environmentSchema = z
     judge: z
       .strictObject({ model: z.string().describe("Its model id.") })
       .describe("The judge's model; absent if there was no judge.")
+      .exactOptional(),
+    userModel: z
+      .strictObject({ model: z.string().describe("Its model id.") })
+      .describe("What played simulated users; absent if no model did.")
       .exactOptional(),
     calibrations: z
       .array(calibrationSchema)

@@ -1,13 +1,18 @@
 import * as z from "zod";
 import type { SourceLocation } from "../base/error.ts";
+import { exact, withoutUndefined } from "../base/json.ts";
 import { checkModel } from "./check.ts";
 import {
+  closedObject,
   type ExpectedState,
   expectedStateSchema,
+  filledText,
   json,
   jsonObject,
   milliseconds,
   type Model,
+  named,
+  optional,
   text,
   texts,
 } from "./fields.ts";
@@ -43,13 +48,88 @@ const locationModel: z.ZodType<SourceLocation> = z
   .meta({ id: "Location", description: "A place in a file." });
 const location = locationModel.meta({ description: "Where the file says so." }).exactOptional();
 
+/** Turns that a model plays the user in, where nothing else is said. */
+const defaultMaxTurns = 10;
+
+const reply = closedObject({
+  when: optional(
+    filledText,
+    "Text that the agent's words of the last turn must contain, ignoring case.",
+    "it is said whatever the agent said",
+  ),
+  say: filledText.describe("What the user says."),
+}).meta(named("Reply", "Reply", "What a simulated user says, once at most."));
+
+/** A simulated user as files have it. */
+export const simulatedUserSchema = closedObject({
+  goal: optional(
+    filledText,
+    "What the user wants to reach: a model plays a user who wants this, and ends the conversation when it is reached or cannot be. The agent does not see it.",
+  ),
+  facts: optional(
+    z.array(filledText),
+    "Beside `goal`: what the user knows, and tells when it matters.",
+    "nothing but the goal",
+  ),
+  maxTurns: optional(
+    z.int().min(1).max(100),
+    "Beside `goal`: turns after which the conversation is ended and graded as it is.",
+    `\`${defaultMaxTurns}\``,
+  ),
+  replies: optional(
+    z.array(z.union([filledText, reply])).min(1),
+    "In place of `goal`, without a model: what the user says, each once, in each turn the first that fits. When none fits, the conversation ends.",
+  ),
+})
+  .refine(({ goal, replies }) => (goal === undefined) !== (replies === undefined), {
+    error: "must have either goal or replies",
+  })
+  .refine(({ goal, facts, maxTurns }) => goal !== undefined || (facts ?? maxTurns) === undefined, {
+    error: "has facts or maxTurns, which need goal",
+  })
+  .meta(named("SimulatedUser", "Simulated user", "A user whose words depend on what the agent says."));
+
+/** A simulated user as it stands in a file. */
+export type WrittenUser = z.output<typeof simulatedUserSchema>;
+
+export const simulatedUserModel = z
+  .discriminatedUnion("kind", [
+    z.strictObject({
+      kind: z.literal("model"),
+      goal: text.describe("What the user wants to reach."),
+      facts: z.array(text).describe("What it knows besides."),
+      maxTurns: z.int().min(1).describe("Turns after which the conversation is ended."),
+      model: text.describe("The model that plays it. Absent: none was chosen.").exactOptional(),
+      hash: text
+        .describe("SHA-256 of that model's instructions and settings, 16 hexadecimal digits.")
+        .exactOptional(),
+    }),
+    z.strictObject({
+      kind: z.literal("script"),
+      replies: z.array(
+        z.strictObject({
+          when: text
+            .describe("Text that the agent's words of the last turn must contain. Absent: any words will do.")
+            .exactOptional(),
+          say: text.describe("What the user says."),
+        }),
+      ),
+    }),
+  ])
+  .meta({
+    id: "SimulatedUser",
+    description: "A user whose words depend on what the agent says; it plays all further turns.",
+  });
+
 const turnModel = z
   .strictObject({
-    user: text.describe("What the user says."),
+    user: z
+      .union([text, simulatedUserModel])
+      .describe("What the user says; in the last turn it may be a simulated user."),
     expectedState: z
       .union([text, expectedStateSchema as z.ZodType<ExpectedState>])
       .describe(
-        "What must hold at the end of the turn. A text: the last assistant message or the last tool result contains it, ignoring case.",
+        "What must hold at the end of the turn; of a simulated user, of one of its turns. A text: the last assistant message or the last tool result contains it, ignoring case.",
       )
       .exactOptional(),
     expectedError: text
@@ -254,3 +334,66 @@ export type SolutionAction =
       readonly in: string | readonly z.output<typeof json>[];
       readonly actions: readonly SolutionAction[];
     };
+
+/** A user whose words depend on what the agent says. */
+export type SimulatedUser = Model<typeof simulatedUserModel>;
+/** One that a model plays. */
+export type ModelUser = Extract<SimulatedUser, { readonly kind: "model" }>;
+
+/** Most turns that a user can have. */
+export function mostTurns(user: string | SimulatedUser): number {
+  if (typeof user === "string") return 1;
+  return user.kind === "model" ? user.maxTurns : user.replies.length;
+}
+
+/** What the user of a turn says, or who plays it, as the model has it. */
+export function userOf(written: string | WrittenUser): string | SimulatedUser {
+  if (typeof written === "string") return written;
+  const { goal, facts = [], maxTurns = defaultMaxTurns, replies = [] } = written;
+  if (goal !== undefined) return { kind: "model", goal, facts, maxTurns };
+  return {
+    kind: "script",
+    replies: replies.map((each) => (typeof each === "string" ? { say: each } : exact(each))),
+  };
+}
+
+/** A user with its texts changed. */
+export function mapUserTexts<U extends string | SimulatedUser>(user: U, change: (text: string) => string): U;
+export function mapUserTexts(
+  user: string | SimulatedUser,
+  change: (text: string) => string,
+): string | SimulatedUser {
+  if (typeof user === "string") return change(user);
+  return user.kind === "model"
+    ? { ...user, goal: change(user.goal), facts: user.facts.map(change) }
+    : {
+        ...user,
+        replies: user.replies.map(({ when, say }) =>
+          withoutUndefined({ when: when && change(when), say: change(say) }),
+        ),
+      };
+}
+
+/** A turn's prompt as lists show it: what the user says, or what it wants. */
+export function promptOf({ user }: { readonly user: string | SimulatedUser }): string {
+  if (typeof user === "string") return user;
+  return user.kind === "model" ? user.goal : (user.replies[0]?.say ?? "");
+}
+
+/** Said of one in another place. */
+export const simulatedLast = "a simulated user must be in the last turn: it plays all further ones";
+
+/** The task's simulated user, who plays its last turn and all further ones; undefined: it has none. */
+export function simulatedUserOf({
+  turns,
+}: {
+  readonly turns: readonly { readonly user: string | SimulatedUser }[];
+}): SimulatedUser | undefined {
+  const user = turns.at(-1)?.user;
+  return typeof user === "string" ? undefined : user;
+}
+
+/** The turn of a task that a played turn belongs to: a simulated user plays the last one of the task as often as it speaks. */
+export function turnOf<T>({ turns }: { readonly turns: readonly T[] }, played: number): T | undefined {
+  return turns[Math.min(played, turns.length - 1)];
+}

@@ -2,7 +2,7 @@ import { equalJson } from "../expect/json-difference.ts";
 import { type JsonObject, mapValues, withoutUndefined } from "../base/json.ts";
 import type { AgentSpec } from "../model/agent.ts";
 import type { Eval, Variant } from "../model/eval.ts";
-import type { ExtensionSpec } from "../model/task.ts";
+import { type ExtensionSpec, simulatedUserOf } from "../model/task.ts";
 import type { ServerProgramSpec, ServerSpec } from "../model/server.ts";
 import { actingAgents, lifetimeOf, type ServerTable, summarizeAgent } from "../model/plan.ts";
 import type { ExtensionSummary, RunEnvironment } from "../model/result.ts";
@@ -15,12 +15,16 @@ export function runEnvironment(
   spec: Eval,
   versions: Pick<RunEnvironment, "mcpvals" | "node" | "platform">,
 ): RunEnvironment {
-  const { judge, servers, taskServers = {}, variants } = spec;
+  const { judge, userModel, servers, taskServers = {}, variants } = spec;
   const own = Object.entries(taskServers).filter(([, table]) => Object.keys(table).length > 0);
   return withoutUndefined({
     ...versions,
     agents: actingAgents(spec).map(summarizeAgent),
     judge: judge && { model: judge.model },
+    userModel:
+      userModel && spec.tasks.some((task) => simulatedUserOf(task)?.kind === "model")
+        ? { model: userModel.model }
+        : undefined,
     servers: describeServers(servers),
     taskServers:
       own.length === 0

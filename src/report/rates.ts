@@ -78,17 +78,18 @@ export function taskRate(trials: readonly TrialResult[]): TaskRate {
   });
 }
 
-type Spent = Pick<TrialResult, "usage" | "judgeUsage" | "ran">;
+type Spent = Pick<TrialResult, "usage" | "judgeUsage" | "userUsage" | "ran">;
 
-/** What models cost in some trials, of agents and judges; undefined if none was used. An amount of 0 that is partial is unknown. */
+/** What models cost in some trials, of agents, judges and simulated users; undefined if none was used. An amount of 0 that is partial is unknown. */
 export function costOf(trials: readonly Spent[]): Cost | undefined {
   let used: Usage | undefined;
   // Of a program that reports no use of a model it is unknown whether it used one.
   let isPartial = false;
-  for (const { usage, judgeUsage, ran } of trials) {
+  for (const { usage, judgeUsage, userUsage, ran } of trials) {
     if (usage !== undefined) used = addUsage(used, usage);
     else isPartial ||= ran !== undefined;
     if (judgeUsage !== undefined) used = addUsage(used, judgeUsage);
+    if (userUsage !== undefined) used = addUsage(used, userUsage);
   }
   if (used === undefined) return isPartial ? unknown : undefined;
   const { cost = unknown } = used;

@@ -1,6 +1,7 @@
 import { isJsonObject, type Json } from "../base/json.ts";
 import { visibleText } from "../base/visible-text.ts";
 import type { EventOf, TraceEvent } from "../model/event.ts";
+import { userLabel } from "./text.ts";
 import { stepPaths } from "../trace/step-path.ts";
 import { describeInput } from "../model/step.ts";
 
@@ -59,7 +60,9 @@ function describe(event: TraceEvent, pathOf: (step: string) => string): string {
     case "agent.message":
       return `assistant: ${shorten(event.text)}`;
     case "turn.started":
-      return `user: ${shorten(event.user)}`;
+      return `${userLabel(event)}: ${shorten(event.user)}`;
+    case "user.finished":
+      return withDetails(`simulated user ended the conversation: ${event.reason}`, shorten(event.text ?? ""));
     case "trial.graded": {
       const reported = event.grades.map(({ grader, verdict, reason }) => `${grader} ${verdict}: ${reason}`);
       return withDetails(`graded ${event.verdict}`, shorten(reported.join("; ")));

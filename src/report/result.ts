@@ -52,7 +52,11 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
     ...(verdict === "pass" ? idleGraders(task, grades) : []),
   ];
   const called = eventsOf(events, "model.called");
-  const judged = called.filter(({ purpose }) => purpose === "judge");
+  const usageFor = (who: (typeof called)[number]["purpose"]): Usage | undefined =>
+    called.reduce<Usage | undefined>(
+      (sum, { purpose, usage: used }) => (purpose === who ? addUsage(sum, used) : sum),
+      undefined,
+    );
   const firstTokens = called.flatMap(({ purpose, firstTokenMs }) =>
     purpose === "agent" && firstTokenMs !== undefined ? [firstTokenMs] : [],
   );
@@ -73,7 +77,8 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
             ? interruption("the run was interrupted before this trial was graded")
             : finished.error,
       usage,
-      judgeUsage: judged.reduce<Usage | undefined>((sum, event) => addUsage(sum, event.usage), undefined),
+      judgeUsage: usageFor("judge"),
+      userUsage: usageFor("user"),
       firstTokenMs: firstTokens.length === 0 ? undefined : toMicroseconds(meanOf(firstTokens)),
       throttledMs: throttledMs === 0 ? undefined : toMicroseconds(throttledMs),
       ran: programRun(trajectory),

@@ -10,6 +10,7 @@ import { formatDuration } from "../base/duration.ts";
 import { meanOf } from "../statistics/rates.ts";
 import { identitiesOf } from "./documents/identities.ts";
 import { clipText, countOf, formatInteger, formatScore, visibleText } from "../base/visible-text.ts";
+import type { EventOf } from "../model/event.ts";
 import { addUsage } from "../trace/trajectory.ts";
 import { checkedNothing, costOf, isJudged, wasNotRun } from "./rates.ts";
 import type { Cost, Grade, Usage } from "../model/grade.ts";
@@ -139,15 +140,16 @@ function hasAskedJudge({ judge, judged, error }: Grade): boolean {
  */
 export function describeModels(
   trials: readonly TrialResult[],
-  { agents, judge }: Pick<RunEnvironment, "agents" | "judge">,
+  { agents, judge, userModel }: Pick<RunEnvironment, "agents" | "judge" | "userModel">,
 ): string[] {
   const used = new Map<string | null, Usage>();
   const firstTokens = new Map<string | null, number[]>();
   let asked: Usage | undefined;
+  let played: Usage | undefined;
   const isAsked = trials.some(
     ({ judgeUsage, grades }) => judgeUsage !== undefined || grades.some(hasAskedJudge),
   );
-  for (const { agent, usage, judgeUsage, firstTokenMs } of trials) {
+  for (const { agent, usage, judgeUsage, userUsage, firstTokenMs } of trials) {
     if (firstTokenMs !== undefined) {
       const times = firstTokens.get(agent) ?? [];
       times.push(firstTokenMs);
@@ -155,9 +157,15 @@ export function describeModels(
     }
     if (usage !== undefined) used.set(agent, addUsage(used.get(agent), usage));
     if (judgeUsage !== undefined) asked = addUsage(asked, judgeUsage);
+    if (userUsage !== undefined) played = addUsage(played, userUsage);
   }
   const tokens = asked === undefined ? "" : ` (${describeUsage(asked)})`;
-  const judged = judge === undefined || !isAsked ? [] : [`judged by ${visibleText(judge.model)}${tokens}`];
+  const judged = [
+    ...(played === undefined || userModel === undefined
+      ? []
+      : [`users played by ${visibleText(userModel.model)} (${describeUsage(played)})`]),
+    ...(judge === undefined || !isAsked ? [] : [`judged by ${visibleText(judge.model)}${tokens}`]),
+  ];
   if (used.size > 0) {
     const acted = [...used].map(([agent, usage]) => {
       const who = used.size > 1 && agent !== null ? `${visibleText(agent)}: ` : "";
@@ -188,6 +196,11 @@ export function describePrograms(
   });
 }
 
+/** How the one who says something in a turn is called. */
+export function userLabel({ by }: Pick<EventOf<"turn.started">, "by">): string {
+  return by === undefined ? "user" : "simulated user";
+}
+
 /** A cost in words: `$0.12`, `at least $0.12`, `unknown`. */
 export function costText({ amount, currency, isPartial }: Cost): string {
   if (isPartial !== true) return moneyText(amount, currency);
@@ -216,7 +229,9 @@ export function describeCost({
   trials,
   environment: { prices },
 }: Pick<RunResult, "trials" | "environment">): string {
-  const cost = trials.every(({ usage, judgeUsage }) => (usage ?? judgeUsage) === undefined)
+  const cost = trials.every(
+    ({ usage, judgeUsage, userUsage }) => (usage ?? judgeUsage ?? userUsage) === undefined,
+  )
     ? undefined
     : costOf(trials);
   if (cost === undefined) return "";

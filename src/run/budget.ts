@@ -5,7 +5,7 @@ import { costOf, wholeCost } from "../report/rates.ts";
 import { moneyText } from "../report/text.ts";
 import { formatDuration } from "../base/duration.ts";
 
-type Spent = Pick<TrialResult, "id" | "form" | "usage" | "judgeUsage" | "ran" | "tools">;
+type Spent = Pick<TrialResult, "id" | "form" | "usage" | "judgeUsage" | "userUsage" | "ran" | "tools">;
 
 /** What the trials of a run have used of its budget. */
 export class Spending {
@@ -33,18 +33,16 @@ export class Spending {
 
   /** Adds a trial that has ended. */
   add(trial: Spent): void {
-    const { id, form, usage, judgeUsage, ran, tools } = trial;
+    const { id, form, usage, ran, tools } = trial;
+    const used = [usage, trial.judgeUsage, trial.userUsage].filter((each) => each !== undefined);
     const cost = costOf([trial]);
     const amount = cost === undefined || cost.currency === this.#currency ? wholeCost(cost) : undefined;
     if (amount !== undefined) this.#cost += amount;
     else if (this.#budget.cost !== undefined)
       this.#endUnknown(`what the trial ${id} cost`, this.#money(this.#budget.cost));
-    for (const { inputTokens, outputTokens } of [usage, judgeUsage].filter((used) => used !== undefined))
-      this.#tokens += inputTokens + outputTokens;
+    for (const { inputTokens, outputTokens } of used) this.#tokens += inputTokens + outputTokens;
     const isUnknown =
-      (ran !== undefined && usage === undefined) ||
-      usage?.isPartial === true ||
-      judgeUsage?.isPartial === true;
+      (ran !== undefined && usage === undefined) || used.some(({ isPartial }) => isPartial === true);
     if (this.#budget.tokens !== undefined && isUnknown)
       this.#endUnknown(`how many tokens the trial ${id} used`, countOf(this.#budget.tokens, "token"));
     this.#calls += (tools?.toolCalls ?? 0) + (form === "tool-test" ? 1 : 0);

@@ -154,7 +154,7 @@ function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
         const input = trajectory.messages.at(-1)?.text ?? "";
         if (wanted === undefined) return { reason: `a case has no reference, which "${use.kind}" needs` };
         if (input.trim() === "") return { reason: "the agent said nothing" };
-        const prompt = trajectory.task.turns.map(({ user }) => user).join("\n\n");
+        const prompt = trajectory.turns.map(({ user }) => user).join("\n\n");
         return askOfStep({ kind: use.kind, reference: wanted, prompt, input }, signal);
       };
     }

@@ -5,7 +5,7 @@ import { suggestion } from "../base/did-you-mean.ts";
 import { settingLocation, workspaceTypes } from "../graders/declared.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { Budget, Eval, Thresholds, UntilDecided } from "../model/eval.ts";
-import type { GraderSpec, Requirement, Task } from "../model/task.ts";
+import { type GraderSpec, type Requirement, simulatedUserOf, type Task } from "../model/task.ts";
 import type { ModelSpec } from "../model/agent.ts";
 import { usesJudge } from "../model/step.ts";
 import { canBeJudged } from "../graders/judge/llm-judge.ts";
@@ -434,7 +434,7 @@ export function asksInSteps({ tasks }: Pick<Eval, "tasks">): boolean {
 }
 
 /**
- * Refuses models that cannot be asked: of agents, the judge and graders, each at its place. Returns whether a judge may be asked. Throws
+ * Refuses models that cannot be asked: of agents, the judge, graders and simulated users, each at its place. Returns whether a judge may be asked. Throws
  * `judgeError` if graders ask a judge, unless `mayBeNone`.
  */
 export async function checkModels(
@@ -458,9 +458,18 @@ export async function checkModels(
   if ((hasAgents || hasJudgeSteps) && spec.judge !== undefined) check(spec.judge, modelPlaces?.judge);
   const asked = judgesOfGraders(spec, judgeError, options);
   for (const { judge, location } of asked) check(judge, location ?? modelPlaces?.judge);
+  const played = spec.tasks.filter((task) => simulatedUserOf(task)?.kind === "model");
+  if (played.length > 0 && spec.userModel !== undefined) check(spec.userModel, modelPlaces?.userModel);
+  else if (options?.mayBeNone !== true) for (const task of played) problems.add([noUserModel(task)]);
   problems.throwIfAny(secrets);
   const isJudged = hasJudgeSteps || (hasAgents && spec.judgesStepsOnly !== true);
   return asked.length > 0 || (spec.judge !== undefined && isJudged);
+}
+
+function noUserModel({ name, location }: Task): Diagnostic {
+  const message = `no model plays the simulated user of ${JSON.stringify(name)}`;
+  const hint = "Set userModel in a config or an Eval, or pass --user-model MODEL.";
+  return withoutUndefined({ code: "config/no-user-model" as const, message, hint, location });
 }
 
 /** Gives a function that throws `config/unknown-price` for a model whose cost would not count for a budget; undefined without one of money. */

@@ -11,6 +11,7 @@ import { coveredKind } from "../graders/measurements/metrics.ts";
 import type { TraceEvent } from "../model/event.ts";
 import type { Budget, Eval } from "../model/eval.ts";
 import { actingAgents, createPlan, type Plan } from "../model/plan.ts";
+import { simulatedUserOf } from "../model/task.ts";
 import { fingerprintOfJson, fingerprintsOf } from "../report/fingerprint.ts";
 import type { PlannedBaseline } from "../report/baseline.ts";
 import { KeptEvidence } from "../report/evidence.ts";
@@ -231,6 +232,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       judges &&
       ((emit, hold) => judges.createStepJudge(judge, { env, emit, hold, accounts, modelMs: limits.modelMs })),
     createAgent: agentFactory(loaded, accounts, redact.add),
+    askUserModel: await userModelOf(loaded, accounts),
   };
   try {
     const onRecord = resumed && { recorded: resumed.recorded.ended.size };
@@ -391,6 +393,17 @@ function agentFactory(
     loads.set(name, load);
     return (await load)();
   };
+}
+
+/** Loaded only for tasks with a user that a model plays. */
+async function userModelOf(
+  { eval: { tasks, userModel, limits }, env }: RunInput,
+  accounts: SharedLimits,
+): Promise<TrialServices["askUserModel"]> {
+  if (userModel === undefined || !tasks.some((task) => simulatedUserOf(task)?.kind === "model"))
+    return undefined;
+  const { createUserModel } = await import("../agents/simulated-user.ts");
+  return createUserModel(userModel, { env, accounts, modelMs: limits.modelMs });
 }
 
 /** The code of hooks is loaded only for an eval that has some. */

@@ -4,6 +4,7 @@ import { cp, lstat, readlink, realpath } from "node:fs/promises";
 import { createServer, type Server } from "node:net";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import type { AgentDriver, TaskSolution } from "../agents/driver.ts";
+import type { AskUserModel } from "../agents/simulated-user.ts";
 import type { PlanRecord } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import { McpvalsError, messageOf } from "../base/error.ts";
@@ -54,6 +55,8 @@ export interface TrialServices extends Pick<Provisioning, "startServer" | "specO
   /** The error of a judge that has no key, by the names of the tasks that would ask it. */
   readonly judgesWithoutKey: ReadonlyMap<string, McpvalsError>;
   createAgent(name: string): Promise<AgentDriver>;
+  /** Asks the model that plays simulated users; undefined when no task has one that it plays. */
+  readonly askUserModel?: AskUserModel | undefined;
   /** Makes the judge for steps; undefined when none is configured. */
   readonly createJudge: ((emit: Emit, hold: Hold) => StepJudge) | undefined;
   readonly validateSchema: ValidateSchema;

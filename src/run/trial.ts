@@ -1,11 +1,13 @@
 import { workspaceFilesOf } from "../graders/kinds.ts";
 import type { AgentContext, AgentDriver } from "../agents/driver.ts";
+import type { ConversationContext } from "../agents/simulated-user.ts";
 import { McpvalsError, serializeError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { CheckSpec } from "../model/check.ts";
 import { usesJudge } from "../model/step.ts";
 import { expanderOf } from "../templates/expand.ts";
-import type { Emit, Phase, TrialOutcome } from "../model/event.ts";
+import { type Emit, eventsOf, type Phase, type TrialOutcome } from "../model/event.ts";
+import { mapUserTexts, type SimulatedUser, simulatedUserOf } from "../model/task.ts";
 import { abortAfter, abortWithAny } from "../process/deadline.ts";
 import { isServerFault } from "../servers/connections/host.ts";
 import type { TrialServer } from "../servers/server-pool.ts";
@@ -243,21 +245,28 @@ class TrialPhases {
     const { task, emit } = this.#run;
     const { scope, workspace } = state;
     const { text } = expanderOf(scope);
-    const turns = task.turns.map((turn) => ({ ...turn, user: text(turn.user) }));
-    state.prompt = turns.map(({ user }) => user).join("\n\n");
+    const told = task.turns.map(({ user }) => ({ user: mapUserTexts(user, text) }));
+    const written = told.flatMap(({ user }) => (typeof user === "string" ? [user] : []));
+    const simulated = simulatedUserOf({ turns: told });
+    state.prompt = written.join("\n\n");
     // A port that the prompt names is for the agent to use.
-    await state.releasePorts([state.prompt]);
+    await state.releasePorts([state.prompt, JSON.stringify(simulated ?? null)]);
     const limits = await this.#agentLimits();
     this.#watchUse = limits && (() => limits.look());
     // Signals take much memory in a run of very many trials.
     using within = limits && abortWithAny([signal, limits.reached]);
     let open: number | undefined;
-    const context: Omit<AgentContext, "sessions" | "endpoints"> = {
+    const context: Omit<AgentContext, "sessions" | "endpoints" | "turns"> = {
       task: task.name,
-      turns,
       emit: (event) => {
         if (event.type === "agent.message") this.#lastMessage = event.text;
-        if (event.type === "turn.started") open = event.turn;
+        if (event.type === "turn.started") {
+          open = event.turn;
+          if (simulated !== undefined && open >= written.length) {
+            state.prompt = [state.prompt, event.user].filter(Boolean).join("\n\n");
+            return emit({ ...event, by: `user-${simulated.kind}` });
+          }
+        }
         if (event.type === "turn.finished") {
           open = undefined;
           const excess = limits?.excess;
@@ -276,13 +285,17 @@ class TrialPhases {
     };
     const servers = this.#servers;
     const isProgram = agent.reach === "endpoints";
+    const turns =
+      simulated === undefined
+        ? written.map((user) => ({ user }))
+        : await this.#converse(simulated, { written, ...context });
     await runPhase("agent", emit, async () => {
       try {
         const endpoints = isProgram ? await Promise.all(servers.map((server) => server.endpoint())) : [];
         const sessions = isProgram
           ? []
           : await Promise.all(servers.map((server) => server.agentSession({ signal })));
-        await agent.run({ ...context, endpoints, sessions });
+        await agent.run({ ...context, turns, endpoints, sessions });
         if (isProgram && limits?.excess === undefined) limits?.requireUse();
       } catch (error) {
         if (signal.aborted || !isExcess(limits?.reached.reason)) throw error;
@@ -297,6 +310,30 @@ class TrialPhases {
     });
     signal.throwIfAborted();
     state.agent = { output: this.#lastMessage, exitCode: 0 };
+  }
+
+  /** The turns with a simulated user, which few tasks have. It hears what is on record, without secrets. */
+  async #converse(
+    user: SimulatedUser,
+    context: Pick<ConversationContext, "written" | "signal" | "hold">,
+  ): Promise<AgentContext["turns"]> {
+    const { events, emit } = this.#run;
+    const { askUserModel: askModel } = this.#services;
+    const { conversation } = await import("../agents/simulated-user.ts");
+    return conversation(user, {
+      ...context,
+      emit,
+      askModel,
+      heard: () => {
+        const turn = events.slice(events.findLastIndex(({ type }) => type === "turn.started"));
+        return {
+          said: eventsOf(turn, "agent.message")
+            .map((message) => message.text)
+            .join("\n\n"),
+          end: eventsOf(turn, "turn.finished").at(-1)?.reason,
+        };
+      },
+    });
   }
 
   /** Few runs limit what an agent uses. */

@@ -462,7 +462,7 @@ const words = [
   client-to-server server-to-client scripted done max-steps judge completed timeout interrupted not-started pass fail
   skip result latency call environment bug client via http bridge id heldMs fault callId source builtin mcp: unknown
   started failed parentCallId title malformed decision allowed denied cancelled policy path action created replaced
-  program reused max-tokens context-overflow limit refused unmatched extension package protocol sandbox json-rpc one-shot none process docker
+  user-model user-script gave-up max-turns agent-cut-off program reused max-tokens context-overflow limit refused unmatched extension package protocol sandbox json-rpc one-shot none process docker
   level debug info warn count log agent.told folder skills mock delay drop truncate calls causes sideEffect notRun
   pathMissing files file other link size sha256 incomplete probe setup cleanup fixtures survivors proxy skipped outputs
   ignored doubt prompt question handshake lists unknown-method unknown-tool missing-params unknown-notification

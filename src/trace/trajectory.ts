@@ -1,11 +1,11 @@
 import { equalJson } from "../expect/json-difference.ts";
-import { resultProblem, resultText } from "../expect/tool-result.ts";
+import { resultProblem, resultText, searchableText } from "../expect/tool-result.ts";
 import { readJsonText } from "../base/read-json.ts";
 import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
 import type { Fault } from "../model/server.ts";
 import type { Task } from "../model/task.ts";
 import type { Trial } from "../model/plan.ts";
-import type { EventOf, Phase, TraceEvent, TurnEnd } from "../model/event.ts";
+import { type EventOf, eventsOf, type Phase, type TraceEvent, type TurnEnd } from "../model/event.ts";
 import type { Cost, Usage } from "../model/grade.ts";
 import { stepPaths } from "./step-path.ts";
 
@@ -102,6 +102,8 @@ export interface AgentRequest {
 export interface TurnView {
   readonly turn: number;
   readonly user: string;
+  /** A simulated user says it; absent: the task does. */
+  readonly by?: NonNullable<EventOf<"turn.started">["by"]>;
   readonly messages: readonly EventOf<"agent.message">[];
   readonly calls: readonly ToolCall[];
   /** Number and time of the event that began it. */
@@ -491,9 +493,9 @@ class TurnReader {
   read(event: TraceEvent): void {
     switch (event.type) {
       case "turn.started": {
-        const { turn, user, seq, at } = event;
+        const { turn, user, by, seq, at } = event;
         this.current = this.last = turn;
-        this.turns.push({ turn, user, messages: [], seq, at });
+        this.turns.push({ turn, user, ...(by && { by }), messages: [], seq, at });
         this.#calls = 0;
         break;
       }
@@ -718,6 +720,32 @@ export function failureOf({
   if (result["isError"] !== undefined && result["isError"] !== false) return resultText(result) || wordless;
   const problem = resultProblem(type, result);
   return problem === undefined ? undefined : `the answer is unusable: ${problem}`;
+}
+
+/**
+ * The turn in which a simulated user said what the agent then said in a turn, when no result of a tool up to then says it: the agent's
+ * words show nothing. `says` tells it of a text. Undefined: they may be the agent's own.
+ */
+export function repeatedTurn(
+  { turns }: Pick<TraceView, "turns">,
+  turn: number,
+  says: (text: string) => boolean,
+): TurnView | undefined {
+  const heard = turns.filter((view) => view.turn <= turn);
+  const first = heard.find(({ by, user }) => by !== undefined && says(user));
+  const isReturned = heard.some(({ calls }) =>
+    calls.some((call) => call.result !== undefined && !hasFailed(call) && says(searchableText(call.result))),
+  );
+  return isReturned ? undefined : first;
+}
+
+/** How long the agent acted, in milliseconds, without the time in which a simulated user found its words; undefined: it has not ended. */
+export function agentDuration({ events, turns }: Pick<TraceView, "events" | "turns">): number | undefined {
+  const phases = eventsOf(events, "phase.finished").filter(({ phase }) => phase === "agent");
+  if (phases.length === 0) return undefined;
+  return turns.some(({ by }) => by === "user-model")
+    ? turns.reduce((sum, { at, end }) => sum + (end === undefined ? 0 : end.at - at), 0)
+    : phases.reduce((sum, { durationMs }) => sum + durationMs, 0);
 }
 
 /** The call of a turn that was answered last. Calls may overlap, so it need not be the last one asked for. */

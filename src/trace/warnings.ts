@@ -2,10 +2,10 @@ import { describeState, meetsState, stateParts, statesText } from "../expect/con
 import { searchableText } from "../expect/tool-result.ts";
 import { isOneEditFrom } from "../base/did-you-mean.ts";
 import { asList, asObject, asText, isJsonObject } from "../base/json.ts";
-import type { Task } from "../model/task.ts";
+import { type Task, turnOf } from "../model/task.ts";
 import { type Step, walkSteps } from "../model/step.ts";
 import { compilePattern } from "../templates/pattern.ts";
-import { shortened } from "../base/visible-text.ts";
+import { countOf, shortened } from "../base/visible-text.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
 import { agentActs, isUnrecorded, serverIn } from "./agent-acts.ts";
 import {
@@ -14,6 +14,7 @@ import {
   type StepRun,
   type ToolDeclaration,
   type Trajectory,
+  type TurnView,
   withInner,
 } from "./trajectory.ts";
 import type { ExpectedState } from "../model/fields.ts";
@@ -49,6 +50,7 @@ export function warningsOf(trajectory: Trajectory): string[] {
           ...unknownArguments(trajectory),
         ]
       : []),
+    ...openConversations(trajectory),
     ...untoldStates(trajectory),
     ...(echoed.length > 0 ? echoed : echoedPrompts(trajectory)),
   ];
@@ -485,18 +487,41 @@ function displayState(state: string | ExpectedState): string {
   return shown(typeof state === "string" ? state : describeState(state));
 }
 
+function answerIn({ messages }: TurnView): string {
+  return messages.at(-1)?.text ?? "";
+}
+
 /** Expected states that only a tool's result meets, where the file does not say that this is enough; a sentence for each. */
 export function untoldStates({ task, turns }: Pick<Trajectory, "task" | "turns">): string[] {
   return turns.flatMap((turn) => {
-    const state = task.turns[turn.turn]?.expectedState;
+    const wanted = turnOf(task, turn.turn);
+    const state = wanted?.expectedState;
     const { result, tool = "" } = lastAnswered(turn) ?? {};
     if (state === undefined || stateParts(state).in !== undefined || result === undefined) return [];
-    const answer = turn.messages.at(-1)?.text ?? "";
     const text = searchableText(result).trim();
-    if (meetsState(answer, state) || !meetsState(text, state)) return [];
+    // A simulated user may have been told in another turn.
+    const isTold = turns.some(
+      (each) => turnOf(task, each.turn) === wanted && meetsState(answerIn(each), state),
+    );
+    if (isTold || !meetsState(text, state)) return [];
+    const answer = answerIn(turn);
     return [
       `turn ${turn.turn + 1}: expectedState ${displayState(state)} is only in the result of ${tool}, ${shown(text)}, and not in the answer, ${shown(answer)}; say where it must be with in: answer, toolResult or any`,
     ];
+  });
+}
+
+/** Conversations that the simulated user did not end because it had what it wanted. Graders decide nevertheless. */
+function openConversations({ events, turns }: Trajectory): string[] {
+  return eventsOf(events, "user.finished").flatMap(({ reason, text = "" }) => {
+    const words = text === "" ? "" : `: ${shown(text)}`;
+    if (reason === "gave-up")
+      return [`the simulated user gave up after ${countOf(turns.length, "turn")}${words}`];
+    return reason === "max-turns"
+      ? [
+          `the simulated user did not get what it wanted in ${countOf(turns.length, "turn")}, the most that it may have`,
+        ]
+      : [];
   });
 }
 
@@ -517,7 +542,8 @@ function echoedPrompts({ turns }: Trajectory): string[] {
 /** Expected states that only the agent's own words contain, and a user's turn before them. */
 function echoedStates({ task, turns }: Trajectory): string[] {
   return turns.flatMap((turn) => {
-    const state = task.turns[turn.turn]?.expectedState;
+    // A simulated user's turns are judged by what was said before.
+    const state = turn.by === undefined ? task.turns[turn.turn]?.expectedState : undefined;
     const message = turn.messages.at(-1);
     if (state === undefined || message === undefined || !meetsState(message.text, state)) return [];
     const result = lastAnswered(turn)?.result;

@@ -37,7 +37,7 @@ const cases: readonly Case[] = [
     json: `\n  ▶{${jsonSuite}}`,
   },
   {
-    problem: "config/invalid-value workflows[0].steps[1].user must be a string, not a number",
+    problem: "config/invalid-value workflows[0].steps[1].user must be a string or an object, not a number",
     yaml: `${server}\nworkflows:\n- name: a\n  steps:\n  - {user: u, expectedState: s}\n  - user: ▶5\n`,
     json: `{${jsonServer},\n"workflows": [{"name": "a", "steps": [{"user": "u", "expectedState": "s"},\n{"user": ▶5}]}]}`,
   },

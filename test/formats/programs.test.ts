@@ -95,7 +95,7 @@ const failures: readonly (readonly [
       workflows: [{ name: "a", steps: [{ user: "u", expectedState: "s" }, { user: 5 }] }] };`,
     {
       code: "config/invalid-value",
-      message: "config.ts: workflows[0].steps[1].user must be a string, not a number",
+      message: "config.ts: workflows[0].steps[1].user must be a string or an object, not a number",
       diagnostics: [{ location: { file: "config.ts", path: "workflows[0].steps[1].user" } }],
     },
   ],

@@ -92,7 +92,7 @@ function titleOf(item: TraceItem): string {
     case "phase":
       return `Phase ${item.name}`;
     case "turn":
-      return "User";
+      return item.by === undefined ? "User" : "Simulated user";
     case "message":
       return "Agent";
     case "call":
@@ -197,7 +197,7 @@ function Contents({ place, item }: { readonly place: Place; readonly item: Trace
     case "turn":
       return (
         <>
-          {view("Prompt", item.user)}
+          {view(item.by === undefined ? "Prompt" : "Words of the simulated user", item.user)}
           <Problem text={item.problem} />
         </>
       );

@@ -208,7 +208,7 @@ function ItemLine({
     case "turn":
       return (
         <>
-          <Tag>User</Tag>
+          <Tag>{item.by === undefined ? "User" : "Simulated user"}</Tag>
           <PlainText text={item.user.text} className={clamped} />
           {item.problem !== undefined && <Problem text={item.problem} />}
         </>
@@ -304,6 +304,7 @@ function ItemLine({
                 `${item.usage.inputTokens} tokens in, ${item.usage.outputTokens} out `}
               {item.firstTokenMs !== undefined && `first token after ${formatDuration(item.firstTokenMs)} `}
               {item.purpose === "judge" && "(judge)"}
+              {item.purpose === "user" && "(simulated user)"}
             </span>
           )}
         </span>

@@ -4,7 +4,7 @@ import { causesOf, codeOf, McpvalsError } from "../../base/error.ts";
 import { withoutUndefined } from "../../base/json.ts";
 import type { ModelSpec } from "../../model/agent.ts";
 import { JsonMeter } from "../../base/read-json.ts";
-import type { Emit } from "../../model/event.ts";
+import type { Emit, EventOf } from "../../model/event.ts";
 import { createRedactor } from "../../trace/redact.ts";
 import { maxRecordDepth, maxAnswerValues } from "../../base/limits.ts";
 import { abortAfter, type Hold } from "../../process/deadline.ts";
@@ -37,7 +37,7 @@ export interface RetrySettings extends Partial<RetryPolicy> {
 
 export interface RetryingModelOptions {
   readonly access: ModelAccess;
-  readonly purpose: "agent" | "judge";
+  readonly purpose: EventOf<"model.called">["purpose"];
   readonly emit: Emit;
   /** Whether answers are asked for as streams, so that the time to the first token is known. Default: false. */
   readonly stream?: boolean;

@@ -3,9 +3,9 @@ import type { Command } from "commander";
 import type { AgentSpec } from "../../model/agent.ts";
 import type { Eval, Variant } from "../../model/eval.ts";
 import type { ServerProgramSpec, ServerSpec } from "../../model/server.ts";
-import { type Task, testedTool } from "../../model/task.ts";
+import { mostTurns, promptOf, simulatedUserOf, type Task, testedTool } from "../../model/task.ts";
 import { actingAgents, effectiveServers, lifetimeOf, type ServerTable } from "../../model/plan.ts";
-import { visibleLines, visibleText, shortened } from "../../base/visible-text.ts";
+import { countOf, visibleLines, visibleText, shortened } from "../../base/visible-text.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { load } from "../../formats/load.ts";
 import { prepare } from "../../run/prepare.ts";
@@ -80,10 +80,18 @@ function render(spec: Eval): string {
 }
 
 function workflowLines(task: Task): string[] {
-  const turns = task.turns.length === 1 ? "1 turn" : `${task.turns.length} turns`;
+  const turns = turnsText(task);
   const tools = task.expectTools.length === 0 ? "" : `, expects ${task.expectTools.join(", ")}`;
   const description = visibleLines(task.description?.trim() ?? "").map((line) => `  ${line}`);
   return [`${task.name}  (${turns}${tools})`, ...(task.description === undefined ? [] : description)];
+}
+
+function turnsText(task: Task): string {
+  const user = simulatedUserOf(task);
+  const written = task.turns.length - (user === undefined ? 0 : 1);
+  const simulated = user && `a simulated user for up to ${countOf(mostTurns(user), "turn")}`;
+  const parts = [written > 0 || user === undefined ? countOf(written, "turn") : undefined, simulated];
+  return parts.filter((part) => part !== undefined).join(", then ");
 }
 
 /** Longest part of a description or prompt that is shown. */
@@ -100,7 +108,9 @@ function taskLines({ name, description, turns, servers, portable }: Task): strin
   ];
   const title = facts.length === 0 ? name : `${name}  (${facts.join(", ")})`;
   const place = file === undefined ? "" : `  ${relative(workingFolder(), file)}`;
-  const firstLines = [description, turns[0]?.user].map((text = "") => text.trim().split("\n")[0]?.trimEnd());
+  const firstLines = [description, turns[0] && promptOf(turns[0])].map((text = "") =>
+    text.trim().split("\n")[0]?.trimEnd(),
+  );
   const purpose = firstLines.find(Boolean) ?? "no prompt";
   const shown = shortened(purpose, purposeWidth);
   return [`${title}${place}`, `  ${shown}`];

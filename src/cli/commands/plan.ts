@@ -9,6 +9,7 @@ import type { Eval } from "../../model/eval.ts";
 import { createPlan, effectiveServers, lifetimeOf, type Plan, taskOf } from "../../model/plan.ts";
 import type { Cost, Usage } from "../../model/grade.ts";
 import type { TrialResult } from "../../model/result.ts";
+import { simulatedUserOf } from "../../model/task.ts";
 import { addCost } from "../../trace/trajectory.ts";
 import { costOf, isJudged, taskKey, taskRates } from "../../report/rates.ts";
 import { replayRun } from "../../report/replay.ts";
@@ -65,6 +66,8 @@ interface Forecast {
   readonly name: string;
   readonly tasks: number;
   readonly agents: readonly string[];
+  /** The model that plays simulated users. Absent: none is played. */
+  readonly userModel?: string;
   readonly variants: readonly string[];
   readonly trials: number;
   /** Calls of tools that the file says itself: those of tool tests. */
@@ -117,6 +120,7 @@ function forecastOf(spec: Eval, plan: Plan): Forecast {
     name: spec.name,
     tasks: tasks.length,
     agents: [...new Set(trials.flatMap(({ agent }) => agent ?? []))],
+    ...userModelIn(tasks),
     variants: (spec.variants ?? []).map(({ name }) => name),
     trials: trials.length,
     toolTests: trials.filter(({ task }) => tested.has(task)).length,
@@ -124,6 +128,11 @@ function forecastOf(spec: Eval, plan: Plan): Forecast {
     ...(trials.length === 0 ? {} : { detectable: detectableDrop(tasks.length, repeated) }),
     ...boundOf(plan, attempts),
   };
+}
+
+function userModelIn(tasks: Plan["tasks"]): Pick<Forecast, "userModel"> {
+  const user = tasks.map(simulatedUserOf).find((each) => each?.kind === "model");
+  return user?.kind === "model" && user.model !== undefined ? { userModel: user.model } : {};
 }
 
 /** Not `Math.min(...numbers)`: the number of arguments of a call is limited. */
@@ -194,7 +203,7 @@ async function expectedOf(plan: Plan, loaded: LoadedConfig, runs: string): Promi
   });
 }
 
-/** What agents and judges are expected to cost, by the mean of trials like these. Undefined if none used a model. */
+/** What agents, judges and simulated users are expected to cost, by the mean of trials like these. Undefined if none used a model. */
 function costOfPlan(trials: readonly TrialResult[], plan: Plan): Cost | undefined {
   const groups = new Map(
     [...Map.groupBy(trials.filter(isJudged), taskKey)].map(([key, group]) => [
@@ -214,7 +223,7 @@ function costOfPlan(trials: readonly TrialResult[], plan: Plan): Cost | undefine
 /** The trials with what they would cost by the prices now. */
 async function pricedAgain(
   trials: readonly TrialResult[],
-  { prices, agents, judge }: Eval,
+  { prices, agents, judge, userModel }: Eval,
 ): Promise<readonly TrialResult[]> {
   if (prices === undefined) return trials;
   const { priceOf, withCost } = await import("../../model/prices.ts");
@@ -229,6 +238,7 @@ async function pricedAgain(
       ...trial,
       usage: priced(trial.usage, models.get(trial.agent ?? "")),
       judgeUsage: priced(trial.judgeUsage, judge?.model),
+      userUsage: priced(trial.userUsage, userModel?.model),
     }),
   );
 }
@@ -268,6 +278,7 @@ function linesOf(
     name,
     tasks,
     agents,
+    userModel,
     variants,
     trials,
     toolTests,
@@ -281,6 +292,7 @@ function linesOf(
   const facts = [
     countOf(tasks, "task"),
     ...(agents.length === 0 ? [] : [`${agents.length === 1 ? "agent" : "agents"} ${agents.join(", ")}`]),
+    ...(userModel === undefined ? [] : [`simulated users played by ${userModel}`]),
     ...(variants.length === 0 ? [] : [`variants ${variants.join(", ")}`]),
   ];
   return [

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { McpvalsError, messageOf } from "../../base/error.ts";
 import type { AgentSpec } from "../../model/agent.ts";
-import type { GraderSpec, Task } from "../../model/task.ts";
+import { type GraderSpec, simulatedUserOf, type Task, type Turn } from "../../model/task.ts";
 import type { Json } from "../../base/json.ts";
 import { applyOverrides, type Trial } from "../../model/plan.ts";
 import { collectEvidence } from "../../report/evidence.ts";
@@ -173,7 +173,8 @@ const oracle: AgentSpec = { type: "oracle", name: "oracle" };
  * Throws as `run` does.
  */
 export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): Promise<readonly TaskProof[]> {
-  const { tasks, variants = [] } = loaded.eval;
+  const { variants = [] } = loaded.eval;
+  const tasks = loaded.eval.tasks.map(withoutUserModel);
   const solvable = tasks.filter((task) => task.portable?.solution !== undefined);
   const { cwd, output } = options;
   const except = typeof output === "string" ? { except: resolve(cwd, output) } : {};
@@ -186,7 +187,7 @@ export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): P
     const isRead = form === "workflow" || graders.length > 0 || /\bagent\b/.test(JSON.stringify(verify));
     return isRead && !passes;
   });
-  const plan = answered.map(({ name, turns }) => [name, turns.map(({ user }) => ({ say: user }))] as const);
+  const plan = answered.map(({ name, turns }) => [name, turns.flatMap(wordsOf)] as const);
   const echo: AgentSpec = { type: "scripted", name: "repeats the prompt", plan: Object.fromEntries(plan) };
   const repeated = await trialsOf(echo, answered, place);
   const second = await trialsOf(oracle, solvable, place);
@@ -198,6 +199,24 @@ export async function proveTasks(loaded: LoadedConfig, options: ProveOptions): P
       return proveTask(task, { ...set, ...trials });
     }),
   );
+}
+
+/** All that the user of a turn can say. */
+function wordsOf({ user }: Turn): readonly { readonly say: string }[] {
+  if (typeof user === "string") return [{ say: user }];
+  return user.kind === "script" ? user.replies.map(({ say }) => ({ say })) : [];
+}
+
+/** No model is asked: in the place of a user that one plays there is one that says its goal and its facts, and goes on to its limit. */
+function withoutUserModel(task: Task): Task {
+  const user = simulatedUserOf(task);
+  if (user?.kind !== "model") return task;
+  const words = [user.goal, ...user.facts];
+  const replies = Array.from({ length: user.maxTurns }, (_, index) => ({ say: words[index] ?? "Go on." }));
+  const turns = task.turns.map((turn) =>
+    typeof turn.user === "string" ? turn : { ...turn, user: { kind: "script" as const, replies } },
+  );
+  return { ...task, turns };
 }
 
 interface Place {

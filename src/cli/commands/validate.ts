@@ -2,10 +2,11 @@ import { graderKinds } from "../../graders/kinds.ts";
 import { relative } from "node:path";
 import type { Command } from "commander";
 import { McpvalsError } from "../../base/error.ts";
-import type { GraderSpec, Task } from "../../model/task.ts";
+import { type GraderSpec, simulatedUserOf, type Task } from "../../model/task.ts";
 import { usesJudge } from "../../model/step.ts";
+import type { Eval } from "../../model/eval.ts";
 import { actingAgents, lifetimeOf } from "../../model/plan.ts";
-import { visibleText } from "../../base/visible-text.ts";
+import { countOf, visibleText } from "../../base/visible-text.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { load } from "../../formats/load.ts";
 import { checkExtensions, checkGraders, prepare, requireWorkspaces } from "../../run/prepare.ts";
@@ -62,7 +63,8 @@ async function execute({ load: options, filters, json }: ConfigQuery): Promise<n
     await checkGraders(selected);
     waiting[Symbol.dispose]();
     const extensionNotes = await checkExtensions(selected, cwd);
-    const notes = [...selected.notes, ...(await judgeNotes(selected)), ...extensionNotes];
+    const missing = [...(await judgeNotes(selected)), ...userNotes(selected)];
+    const notes = [...selected.notes, ...missing, ...extensionNotes];
     const loaded = { ...selected, notes };
     const report = { valid: true, ...counts(loaded), notes: loaded.notes };
     if (json) writeJson(report, 2);
@@ -96,11 +98,23 @@ async function judgeNotes({ eval: spec, judgeError }: LoadedConfig): Promise<rea
     .filter(({ verify, graders = [] }) => usesJudge(verify) || graders.some(asksJudge))
     .map(({ name }) => JSON.stringify(name));
   if (asking.length === 0) return [];
-  const more = asking.length > maxNames ? ` and ${asking.length - maxNames} more` : "";
-  const names = `${asking.slice(0, maxNames).join(", ")}${more}`;
+  const names = someOf(asking);
   const unset = (judgeError?.details.diagnostics ?? []).map(({ message }) => message).join("; ");
   const why = unset === "" ? "no judge is configured" : unset;
   return [`${why}: the tasks that ask a judge cannot run without --judge MODEL: ${names}`];
+}
+
+function someOf(names: readonly string[]): string {
+  const more = names.length > maxNames ? ` and ${names.length - maxNames} more` : "";
+  return `${names.slice(0, maxNames).join(", ")}${more}`;
+}
+
+/** A note about tasks whose simulated user no model plays. */
+function userNotes({ eval: { tasks, userModel } }: LoadedConfig): readonly string[] {
+  const played = tasks.filter((task) => simulatedUserOf(task)?.kind === "model");
+  if (userModel !== undefined || played.length === 0) return [];
+  const names = someOf(played.map(({ name }) => JSON.stringify(name)));
+  return [`no model plays simulated users: these tasks cannot run without --user-model MODEL: ${names}`];
 }
 
 function counts({ eval: spec, file }: LoadedConfig) {
@@ -118,6 +132,15 @@ function counts({ eval: spec, file }: LoadedConfig) {
   };
 }
 
+/** Who plays simulated users, with the number of tasks. */
+function usersOf({ tasks, userModel }: Eval): readonly string[] {
+  const users = tasks.flatMap((task) => simulatedUserOf(task) ?? []);
+  const counted = Map.groupBy(users, ({ kind }) =>
+    kind === "script" ? "written replies" : userModel?.model,
+  );
+  return [...counted].map(([who = "no model yet", all]) => `${who} (${countOf(all.length, "task")})`);
+}
+
 /** What there is, and what a run does with servers and agents where the file says more of it than their names. */
 function sentence(loaded: LoadedConfig): string {
   const { workflows, toolTests, tasks, servers, variants } = counts(loaded);
@@ -132,7 +155,8 @@ function sentence(loaded: LoadedConfig): string {
   const programs = actingAgents(loaded.eval)
     .filter(({ type }) => type === "acp" || type === "command")
     .map(({ name, type }) => `${name} ${type}`);
-  const facts = Object.entries({ lifetimes, variants, agents: programs })
+  const users = usersOf(loaded.eval);
+  const facts = Object.entries({ lifetimes, variants, agents: programs, "simulated users": users })
     .filter(([, values]) => values.length > 0)
     .map(([what, values]) => `${what}: ${values.join(", ")}`);
   const first = `${shown} is valid: ${[...kinds, started].join(", ")}`;

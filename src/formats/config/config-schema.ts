@@ -18,7 +18,8 @@ import {
   optional,
 } from "../../model/fields.ts";
 import { lifetimeSchema, mockSchema, serverSchema } from "../../model/server.ts";
-import { judgeSchema, defaultJudgeModel, defaultThreshold } from "../../model/agent.ts";
+import { simulatedUserSchema } from "../../model/task.ts";
+import { judgeSchema, defaultJudgeModel, defaultThreshold, userModelSchema } from "../../model/agent.ts";
 
 const answer = closedObject({
   message: optional(filledText, "Text that the question contains, ignoring case.", "any question"),
@@ -40,14 +41,18 @@ export const elicitationDescription =
 const expectTools = z.array(filledText);
 
 const workflowStep = closedObject({
-  user: filledText.describe("What the user says to the agent."),
+  user: z
+    .union([filledText, simulatedUserSchema])
+    .describe(
+      "What the user says to the agent; in the last step it may be a simulated user, which plays it and all further turns.",
+    ),
   expectTools: optional(
     expectTools,
     "Tools that must be called; the lists of all steps are joined. Prefer the workflow's `expectTools`, which takes precedence.",
   ),
   expectedState: optional(
     z.union([filledText, expectedStateSchema]),
-    "What must hold at the end of the turn. A text: the turn's last message or last tool result must contain it, ignoring case; a number at its start or end must be a whole number. The user's text must not meet it, unless the workflow has `expectTools` or a judge.",
+    "What must hold at the end of the turn; of a simulated user, of one of its turns. A text: the turn's last message or last tool result must contain it, ignoring case; a number at its start or end must be a whole number. The user's text must not meet it, unless the workflow has `expectTools` or a judge.",
   ),
   expectedError: optional(
     filledText,
@@ -178,6 +183,9 @@ export const serverTableFields = {
   seed: optional(z.int().min(0), "Seed of the random numbers of faults.", "`0`"),
 };
 
+export const userModelDescription =
+  "The model that plays simulated users that have a goal: a model id, or its settings. `--user-model` takes precedence.";
+
 /** What a run may cost, and how that is known. */
 export const spendingFields = {
   budget: optional(
@@ -261,6 +269,7 @@ export const configSchema = closedObject({
     judgeSchema,
     "All settings of the judge. It judges every workflow with `llmJudge` or `--llm`; else only steps and graders ask it.",
   ),
+  userModel: optional(userModelSchema, userModelDescription, "none"),
   check: optional(check, "How `mcpvals check` checks the servers; its options win over it."),
   ...spendingFields,
   timeout: duration.prefault("30s").describe("Limit of each tool call, and of each server's start."),

@@ -14,7 +14,14 @@ import { graderReader, type GraderTypes, type ReadGraders } from "../../graders/
 import { exact, formatKeyPath, type Json, type KeyPath, withoutUndefined } from "../../base/json.ts";
 import type { CheckSettings } from "../../model/check.ts";
 import type { Eval, JudgeSpec, Limits } from "../../model/eval.ts";
-import type { GraderSpec, Task } from "../../model/task.ts";
+import {
+  type GraderSpec,
+  simulatedLast,
+  simulatedUserOf,
+  type Task,
+  type Turn,
+  userOf,
+} from "../../model/task.ts";
 import {
   type Locate,
   maxProblems,
@@ -51,7 +58,7 @@ import {
   type CompleteStdio,
   type ParsedServer,
 } from "../../model/server.ts";
-import { defaultJudgeModel } from "../../model/agent.ts";
+import { defaultJudgeModel, userModelOf } from "../../model/agent.ts";
 
 export interface ParseConfigOptions {
   /** The eval's name unless the config has one. */
@@ -178,6 +185,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
         seed: data.seed,
         thresholds: data.thresholds,
         budget: data.budget,
+        userModel: data.userModel === undefined ? undefined : userModelOf(data.userModel),
       }),
       limits: limitsOf(data),
       reporters: data.reporters,
@@ -302,7 +310,9 @@ function buildTasks(
         name,
         form: "workflow",
         servers: named ?? servers,
-        turns: steps.map(({ expectTools: __, ...turn }) => exact(turn)),
+        turns: steps.map(({ expectTools: __, user, ...turn }): Turn =>
+          exact({ user: userOf(user), ...turn }),
+        ),
         expectTools: expectedTools(workflow),
         verify: [],
         parallel: false,
@@ -465,6 +475,7 @@ function checkConfig(checked: CheckedConfig): Problem[] {
     checkTestsInVariants,
     checkAgents,
     checkExpectations,
+    checkUsers,
     checkWorkflows,
   ];
   return collect((add) => {
@@ -637,6 +648,14 @@ function checkExpectations({ config, add }: Checks): void {
     }
 }
 
+/** A simulated user plays all turns from its own on. */
+function checkUsers({ config: { workflows }, add }: Checks): void {
+  for (const [index, { steps }] of workflows.entries())
+    for (const [at, { user }] of steps.slice(0, -1).entries())
+      if (typeof user !== "string")
+        add("config/invalid-value", simulatedLast, ["workflows", index, "steps", at, "user"]);
+}
+
 /** Workflows that expect nothing. */
 function checkWorkflows({ config, judged, isForSessions, add, quoted }: Checks): void {
   if (judged && (config.judge?.passThreshold ?? config.passThreshold) !== 0) return;
@@ -704,7 +723,7 @@ export function checkPlans(declared: DeclaredAgents, { tasks, agents }: Eval): P
         const last = actions.at(-1);
         const ended = actions.filter((action) => "say" in action).length;
         const planned = last !== undefined && "say" in last ? ended : ended + 1;
-        if (form !== "workflow" || planned === turns.length) continue;
+        if (form !== "workflow" || planned === turns.length || simulatedUserOf({ turns })) continue;
         const counts = `has ${countOf(planned, "turn")}, the workflow has ${countOf(turns.length, "step")}`;
         const message = `the plan for ${JSON.stringify(name)} ${counts}: each \`say\` ends a turn`;
         const hint = 'End every turn but the last with a `say`; a turn without words ends with `say: ""`.';

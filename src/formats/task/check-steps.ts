@@ -37,6 +37,7 @@ import {
   type TaskSource,
   walkPlaced,
 } from "./read-task.ts";
+import type { WrittenUser } from "../../model/task.ts";
 import { Findings, type PlacedNote, type TaskFiles } from "./task-options.ts";
 import type { Locate } from "../../base/problem.ts";
 import { leavesNothing } from "../../expect/expectations.ts";
@@ -44,9 +45,9 @@ import { leavesNothing } from "../../expect/expectations.ts";
 const noAgent = "exists only in verify and cleanup, after the agent";
 const beforeSteps = { steps: "cannot be used here: no step has run yet", agent: noAgent };
 
-/** One user turn, with its place or that of its file's name. */
+/** One user turn or a simulated user, with its place or that of its file's name. */
 export interface PromptTurn {
-  readonly text: string;
+  readonly user: string | WrittenUser;
   readonly path: KeyPath;
 }
 
@@ -81,7 +82,7 @@ export function checkTexts(
     checkTemplates(rest, path, start);
   }
   for (const step of steps.setup) checkStep(step, early);
-  for (const { text, path } of turns) checkTemplates(text, path, early);
+  for (const { user, path } of turns) checkTemplates(user as Json, path, early);
   // What only the oracle does does not exist for the steps that follow.
   checkActions(solution, { ...early, earlier: new Map(early.earlier) });
   for (const step of [...steps.verify, ...steps.cleanup.toReversed()]) checkStep(step, late);

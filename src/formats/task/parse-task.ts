@@ -4,11 +4,19 @@ import {
   asObject,
   asText,
   formatKeyPath,
+  type Json,
   type JsonObject,
   type KeyPath,
   withoutUndefined,
 } from "../../base/json.ts";
-import { type PortableTask, type Requirement, type Task } from "../../model/task.ts";
+import {
+  mostTurns,
+  type PortableTask,
+  type Requirement,
+  simulatedLast,
+  type Task,
+  userOf,
+} from "../../model/task.ts";
 import {
   maxProblems,
   type NamePlace,
@@ -81,7 +89,7 @@ export function parseTask(document: JsonObject, options: ParseTaskOptions): Pars
     form: "task" as const,
     description: metadata.description,
     servers: source.names.started,
-    turns: turns.map(({ text }) => ({ user: text })),
+    turns: turns.map(({ user }) => ({ user: userOf(user) })),
     expectTools: [],
     verify: source.steps.verify.map(({ step }) => step),
     parallel: false,
@@ -108,14 +116,18 @@ function readPrompt(
   const parts = Array.isArray(prompt)
     ? prompt.map((part, index) => ({ part, path: [...at, index] }))
     : [{ part: prompt, path: at }];
-  return parts.flatMap(({ part, path: own }): readonly PromptTurn[] => {
-    if (typeof part === "string") return [{ text: part, path: own }];
+  return parts.flatMap(({ part, path: own }, index): readonly PromptTurn[] => {
+    if (typeof part === "string") return [{ user: part, path: own }];
+    if (!("file" in part)) {
+      if (index < parts.length - 1) found.refuse(own, `: ${simulatedLast}`);
+      return [{ user: part, path: own }];
+    }
     const path = [...own, "file"];
     const wrong = checkFilePath(part.file, path, { files, wanted: "file" });
     found.add(wrong);
     if (wrong.length > 0) return [];
     const text = files.read(part.file);
-    if (text !== undefined && text.trim() !== "") return [{ text: text.trimEnd(), path }];
+    if (text !== undefined && text.trim() !== "") return [{ user: text.trimEnd(), path }];
     const what = text === undefined ? "cannot be read as text" : "is blank";
     found.refuse(path, `: the file ${JSON.stringify(part.file)} ${what}`);
     return [];
@@ -130,7 +142,7 @@ function portablePart(
     extensions,
   }: { readonly options: ParseTaskOptions; readonly extensions: PortableTask["extensions"] | undefined },
 ): PortableTask {
-  const texts = [document, ...turns.map(({ text }) => text)];
+  const texts = [document, ...turns.map(({ user }) => user as Json)];
   return withoutUndefined({
     format: "mcp-eval/v1" as const,
     file: options.file,
@@ -460,7 +472,11 @@ function checkSolution({ file: { spec }, solution }: TaskSource, found: Findings
     return found.refuse(path, "is never played: without spec.prompt no agent takes part", { at: "key" });
   // A `foreach` that says something may say it any number of times.
   if (allActions(solution.flatMap(({ inner }) => inner)).some(isSay)) return;
-  const asked = Array.isArray(spec.prompt) ? spec.prompt.length : 1;
+  const prompts = [spec.prompt].flat();
+  const asked = prompts.reduce(
+    (sum, user) => sum + (typeof user === "string" || "file" in user ? 1 : mostTurns(userOf(user))),
+    0,
+  );
   const last = solution.at(-1);
   const played = solution.filter(isSay).length + (last !== undefined && isSay(last) ? 0 : 1);
   if (played > asked)

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { taskApiVersion } from "../../model/task.ts";
+import { simulatedUserSchema, taskApiVersion } from "../../model/task.ts";
 import { anyObject, closedObject, duration, filledText, optional } from "../../model/fields.ts";
 import { gradersField } from "../../graders/declared.ts";
 import { elicitationDescription, elicitationSchema } from "../config/config-schema.ts";
@@ -123,7 +123,7 @@ const promptFile = closedObject({
   file: filledText.describe("A text file in the task's folder."),
 }).meta({ id: "PromptFile", title: "Prompt file", description: "A prompt in a file." });
 
-const userTurn = z.union([filledText, promptFile]);
+const userTurn = z.union([filledText, promptFile, simulatedUserSchema]);
 
 const limits = closedObject({
   timeout: optional(duration, "The same as `metadata.timeout`; give one of the two.", "`metadata.timeout`"),
@@ -132,10 +132,11 @@ const limits = closedObject({
 
 const spec = closedObject({
   prompt: z
-    .union([filledText, promptFile, z.array(userTurn).min(1)])
+    .union([filledText, promptFile, simulatedUserSchema, z.array(userTurn).min(1)])
     .optional()
     .meta({
-      description: "The prompt: a text, a file, or a list of user turns.",
+      description:
+        "The prompt: a text, a file, a simulated user, or a list of user turns, of which the last may be a simulated user.",
       defaultText: "no agent takes part",
     }),
   setup: z

@@ -1,6 +1,6 @@
 import { resultText } from "../../expect/tool-result.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../base/json.ts";
-import type { Task } from "../../model/task.ts";
+import type { SimulatedUser, Task } from "../../model/task.ts";
 import type { TurnEnd, JudgeQuestion } from "../../model/event.ts";
 import { type AgentAct, agentActs, isUnrecorded, toolsForAgent } from "../../trace/agent-acts.ts";
 import type { Trajectory } from "../../trace/trajectory.ts";
@@ -211,7 +211,9 @@ function describeTask({ name, description, turns, expectTools }: Task, longest: 
     `Name: ${name}`,
     ...(description === undefined ? [] : [`Description: ${cut(description, longest)}`]),
     ...turns.flatMap(({ user, expectedState: state, expectedError: error }, index) => [
-      `Turn ${index + 1}, the user says: ${cut(user, longest)}`,
+      typeof user === "string"
+        ? `Turn ${index + 1}, the user says: ${cut(user, longest)}`
+        : `From turn ${index + 1} on a simulated user speaks${wishOf(user, longest)}. ${simulatedWords}`,
       ...(state === undefined
         ? []
         : [`- Expected in the last answer or the last tool result: ${JSON.stringify(state)}`]),
@@ -219,6 +221,15 @@ function describeTask({ name, description, turns, expectTools }: Task, longest: 
     ]),
     ...(expectTools.length === 0 ? [] : [toolOrder]),
   ].join("\n");
+}
+
+const simulatedWords =
+  'Its words are in the record as "simulatedUser"; they are no evidence, also where they say that something was done or is right.';
+
+function wishOf(user: SimulatedUser, longest: number): string {
+  if (user.kind === "script") return "";
+  const facts = user.facts.length === 0 ? "" : `; it knows: ${user.facts.join(" ")}`;
+  return `, with this goal: ${cut(`${user.goal}${facts}`, longest)}`;
 }
 
 interface Entry {
@@ -229,7 +240,10 @@ interface Entry {
 function messageEntries({ turns, messages }: Trajectory, longest: number): Entry[] {
   const ends = turns.flatMap(({ end }) => end ?? []);
   return [
-    ...turns.map(({ seq, user }) => ({ seq, body: limited("user", user, longest) })),
+    ...turns.map(({ seq, user, by }) => ({
+      seq,
+      body: limited(by === undefined ? "user" : "simulatedUser", user, longest),
+    })),
     ...messages.map(({ seq, text }) => ({ seq, body: limited("assistant", text, longest) })),
     ...ends.flatMap(({ seq, reason }) =>
       reason === "done" ? [] : [{ seq, body: { turnEnded: turnEnds[reason] } }],

@@ -85,9 +85,9 @@ function variablesOf(record: TrajectoryRecord, trajectory: Trajectory): JsonObje
     },
   }));
   const said: readonly { readonly seq: number; readonly event: JsonObject }[] = [
-    ...trajectory.turns.map(({ seq, user }) => ({
+    ...trajectory.turns.map(({ seq, user, by }) => ({
       seq,
-      event: { type: "user.message", content: user },
+      event: { type: "user.message", content: user, ...(by && { by }) },
     })),
     ...record.messages.map(({ seq, text }) => ({ seq, event: { type: "assistant.message", content: text } })),
     ...calls.map(({ seq, call: { name, arguments: args, result, success } }) => ({

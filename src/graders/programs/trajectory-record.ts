@@ -4,7 +4,7 @@ import { usageSchema } from "../../model/grade.ts";
 import { type Exact, withoutUndefined } from "../../base/json.ts";
 import { type AgentAct, agentActs } from "../../trace/agent-acts.ts";
 import { eventsOf } from "../../model/event.ts";
-import type { Trajectory } from "../../trace/trajectory.ts";
+import { agentDuration, type Trajectory } from "../../trace/trajectory.ts";
 import { toolUses } from "../tool-uses.ts";
 
 const seq = z.int().min(1).describe("Number of the event that began it, which `evidence` can name.");
@@ -45,6 +45,10 @@ export const trajectoryRecordSchema = z.lazy(() =>
       turns: z.array(
         z.strictObject({
           prompt: z.string(),
+          by: z
+            .enum(["user-model", "user-script"])
+            .describe("A simulated user said it, which is no evidence. Absent: the task did.")
+            .exactOptional(),
           ended: turnEnd.exactOptional(),
         }),
       ),
@@ -108,14 +112,13 @@ export type TrajectoryRecord = Exact<z.output<typeof trajectoryRecordSchema>>;
 export function recordOf(trajectory: Trajectory): TrajectoryRecord {
   const { task, trial, turns, messages, events, steps, usage } = trajectory;
   const left = eventsOf(events, "workspace.files").flatMap(({ files }) => files);
-  const ended = eventsOf(events, "phase.finished").filter(({ phase }) => phase === "agent");
   const { id, agent, variant, attempt } = trial;
   return withoutUndefined({
     schema: "mcpvals.trajectory/1" as const,
     task: withoutUndefined({ name: task.name, form: task.form, description: task.description }),
     trial: withoutUndefined({ id, agent, variant, attempt }),
     output: messages.at(-1)?.text ?? "",
-    turns: turns.map(({ user: prompt, end }) => withoutUndefined({ prompt, ended: end?.reason })),
+    turns: turns.map(({ user: prompt, by, end }) => withoutUndefined({ prompt, by, ended: end?.reason })),
     messages: messages.map((message) => ({ seq: message.seq, turn: message.turn, text: message.text })),
     calls: toolUses(trajectory).map((use) =>
       withoutUndefined({
@@ -144,7 +147,7 @@ export function recordOf(trajectory: Trajectory): TrajectoryRecord {
     }),
     files: [...new Map(left.map((file) => [file.path, file])).values()],
     usage,
-    durationMs: ended.reduce((sum, { durationMs }) => sum + durationMs, 0),
+    durationMs: agentDuration(trajectory) ?? 0,
   });
 }
 

@@ -2,7 +2,7 @@ import { type Json, valueAt } from "../../base/json.ts";
 import type { Rule } from "../../check/check-view.ts";
 import type { RunFinding } from "../../model/finding.ts";
 import type { AgentSummary } from "../../model/agent.ts";
-import type { Phase, TraceEvent, TurnEnd } from "../../model/event.ts";
+import type { EventOf, Phase, TraceEvent, TurnEnd } from "../../model/event.ts";
 import type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "../../model/result.ts";
 import type { Cost, Usage, Verdict } from "../../model/grade.ts";
 
@@ -108,6 +108,7 @@ export interface RunDocument extends RunRow {
   /** Model use of agents and of judges in all trials. */
   readonly usage?: Usage;
   readonly judgeUsage?: Usage;
+  readonly userUsage?: Usage;
   readonly gates?: RunResult["gates"];
   /** Absent until it has ended, and where its result has none. */
   readonly rates?: RunResult["rates"];
@@ -179,6 +180,8 @@ export type TraceItem = ItemStamp &
     | {
         readonly kind: "turn";
         readonly user: Excerpt;
+        /** A simulated user says it; absent: the task does. */
+        readonly by?: EventOf<"turn.started">["by"];
         /** Absent: it has not ended. */
         readonly reason?: TurnEnd;
         /** What is wrong with how it ended. */
@@ -225,7 +228,7 @@ export type TraceItem = ItemStamp &
       }
     | {
         readonly kind: "model";
-        readonly purpose: "agent" | "judge";
+        readonly purpose: EventOf<"model.called">["purpose"];
         readonly model: string;
         readonly usage?: Usage;
         readonly finishReason?: string;

@@ -102,8 +102,9 @@ export class RunTotals {
   }[] = [];
   #usage: Usage | undefined;
   #judgeUsage: Usage | undefined;
+  #userUsage: Usage | undefined;
 
-  add({ id, grades, usage, judgeUsage }: TrialResult): void {
+  add({ id, grades, usage, judgeUsage, userUsage }: TrialResult): void {
     for (const { grader, verdict, score, weight = 1, required } of grades) {
       const sums = this.#graders.get(grader) ?? noGrades();
       this.#graders.set(grader, sums);
@@ -119,15 +120,22 @@ export class RunTotals {
       this.#findings.push({ id, grades: found.map(({ findings = [] }) => ({ findings })) });
     if (usage !== undefined) this.#usage = addUsage(this.#usage, usage);
     if (judgeUsage !== undefined) this.#judgeUsage = addUsage(this.#judgeUsage, judgeUsage);
+    if (userUsage !== undefined) this.#userUsage = addUsage(this.#userUsage, userUsage);
   }
 
-  result(): Pick<RunDocument, "graders" | "findings" | "usage" | "judgeUsage"> {
+  result(): Pick<RunDocument, "graders" | "findings" | "usage" | "judgeUsage" | "userUsage"> {
     const graders = [...this.#graders].map(([grader, { score, scored, weights, ...counts }]): GraderRow => {
       const mean = scored === 0 ? {} : { score: score / scored };
       return { grader, ...counts, weights: [...weights].toSorted((a, b) => a - b), ...mean };
     });
     const findings: readonly RunFinding[] = findingsOf(this.#findings);
-    return withoutUndefined({ graders, findings, usage: this.#usage, judgeUsage: this.#judgeUsage });
+    return withoutUndefined({
+      graders,
+      findings,
+      usage: this.#usage,
+      judgeUsage: this.#judgeUsage,
+      userUsage: this.#userUsage,
+    });
   }
 }
 

@@ -188,13 +188,14 @@ function addSpans({ events, turns }: Trajectory, add: Add): void {
       if (seq !== undefined) add({ kind: "phase", seq, endSeq, name, durationMs });
     }
   }
-  for (const { seq, at, user, end } of turns)
+  for (const { seq, at, user, by, end } of turns)
     add(
       withoutUndefined({
         kind: "turn" as const,
         seq,
         endSeq: end?.seq,
         user: excerptOf(user, seq, "/user"),
+        by,
         durationMs: end === undefined ? undefined : end.at - at,
         reason: end?.reason,
         problem: end?.oddity,

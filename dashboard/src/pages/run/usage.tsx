@@ -13,12 +13,13 @@ import type { Usage } from "../../../../src/model/grade.ts";
 
 /** What models used, how agents used tools, and where prompts led. */
 export function UsageView(): ReactElement {
-  const { usage, judgeUsage, measurements, routing, trials, agents: configured } = useShownRun();
+  const { usage, judgeUsage, userUsage, measurements, routing, trials, agents: configured } = useShownRun();
   const hasModel = configured.some(({ type }) => !(type in withoutModel));
   const agents = useMemo(() => agentRows(trials), [trials]);
   const models = [
     { who: "Agents", usage },
     { who: "Judges", usage: judgeUsage },
+    { who: "Simulated users", usage: userUsage },
   ].flatMap((row) => (row.usage === undefined ? [] : [{ who: row.who, usage: row.usage }]));
   if (models.length === 0 && agents.length === 0 && measurements === undefined)
     return (

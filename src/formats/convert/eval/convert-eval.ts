@@ -107,6 +107,7 @@ export async function convertEval(opened: OpenedFile, loadContext: LoadContext):
       servers: buildServers(provided.base.servers, provided.build),
       agents,
       judge: judge.judge,
+      userModel: file.userModel,
       trials: file.runs,
       concurrency: file.parallel,
       thresholds: file.thresholds,

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { SourceLocation } from "../../../base/error.ts";
-import { modelId } from "../../../model/agent.ts";
+import { modelId, type ModelSpec, userModelOf, userModelSchema } from "../../../model/agent.ts";
 import { namedAgentSchema, type ParsedAgent } from "../../../agents/declared-agents.ts";
 import {
   closedObject,
@@ -17,7 +17,7 @@ import {
   type Assertions,
   assertionsSchema,
 } from "../../../graders/assertions.ts";
-import { serverTableFields, spendingFields } from "../../config/config-schema.ts";
+import { serverTableFields, spendingFields, userModelDescription } from "../../config/config-schema.ts";
 import { withUsualTransports } from "../../config/server-tables.ts";
 import { serverSchema, type ServerLifetime } from "../../../model/server.ts";
 import { suggestion } from "../../../base/did-you-mean.ts";
@@ -158,6 +158,7 @@ const config = closedObject({
     "Environment variables that the tasks' processes get, by name; `true`: all.",
   ),
   llmJudge: judge.optional(),
+  userModel: optional(userModelSchema, userModelDescription, "none"),
   extensions: optional(
     extensionTableSchema,
     "Extensions by the names that tasks use, and settings for all of them.",
@@ -228,6 +229,7 @@ export interface EvalFile {
   readonly budget?: Budget;
   /** Path of a file. */
   readonly prices?: string;
+  readonly userModel?: ModelSpec;
   readonly inheritEnv: readonly string[] | true;
   /** Folders with skills for agents that are programs, as written; absent: it gives none. */
   readonly skills?: readonly string[];
@@ -349,6 +351,7 @@ function buildFile(
     serverLifetime: config.serverLifetime,
     seed: config.seed,
     judge: readJudge(config, reader),
+    userModel: config.userModel === undefined ? undefined : userModelOf(config.userModel),
     extensions,
     limits: withoutUndefined({ timeoutMs: limits.timeout, cleanupTimeoutMs: limits.cleanupTimeout }),
     graders,
