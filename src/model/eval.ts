@@ -3,7 +3,7 @@ import { exact } from "../base/json.ts";
 import { closedObject, duration, type Model, named, optional } from "./fields.ts";
 import type { ServerSpec } from "./server.ts";
 import type { AgentSpec, ModelSpec } from "./agent.ts";
-import type { Task } from "./task.ts";
+import type { Task, UseLimits } from "./task.ts";
 import type { CheckSettings } from "./check.ts";
 import type { Prices } from "./prices.ts";
 import type { ExtensionSettings } from "./extension.ts";
@@ -49,6 +49,25 @@ export const budgetSchema = closedObject({
 })
   .meta(named("Budget", "Budget", "What a run may use. What is absent has no limit."))
   .transform(({ time: timeMs, ...others }): Budget => exact({ ...others, timeMs }));
+
+/** What the agent of one trial may use, as files have it. */
+export const useLimitFields = {
+  maxCost: optional(
+    z.number().positive(),
+    "What the agent of one trial may cost, in the currency of the prices. One that costs more is stopped, and its trial fails.",
+    "no limit",
+  ),
+  maxTokens: optional(
+    z.int().min(1),
+    "Tokens that the agent of one trial may use, read and written. One that uses more is stopped, and its trial fails.",
+    "no limit",
+  ),
+  maxToolCalls: optional(
+    z.int().min(1),
+    "Calls of servers' tools that the agent of one trial may make. One that makes more is stopped, and its trial fails.",
+    "no limit",
+  ),
+};
 
 /** What every file format parses to: which tasks run, with which agents, against which servers. Durations are in milliseconds. */
 export interface Eval {
@@ -122,19 +141,14 @@ export interface Variant {
   readonly servers: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
 }
 
-export interface Limits {
+/** Times are in milliseconds; what a task limits itself wins. */
+export interface Limits extends UseLimits {
   /** Longest a whole trial may take, from starting its servers to its last verify step. */
   readonly trialMs: number;
   /** Longest a single tool call may take. */
   readonly callMs: number;
   /** Longest one request to a model may take. */
   readonly modelMs: number;
-  /** Most that the agent of one trial may cost, in the currency of the prices. */
-  readonly maxCost?: number;
-  /** Most tokens that it may use, read and written. */
-  readonly maxTokens?: number;
-  /** Most calls of servers' tools that it may make. */
-  readonly maxToolCalls?: number;
 }
 
 export interface JudgeSpec extends ModelSpec {

@@ -278,6 +278,17 @@ const portableModel = z
     description: "The parts of a task that come from its own file. Their texts may have templates.",
   });
 
+const useLimitsModel = z
+  .strictObject({
+    maxCost: z.number().describe("Money, in the currency of the prices.").exactOptional(),
+    maxTokens: z.int().describe("Tokens, read and written.").exactOptional(),
+    maxToolCalls: z.int().describe("Calls of servers' tools.").exactOptional(),
+  })
+  .meta({
+    id: "UseLimits",
+    description: "What the agent of one trial may use. What is absent has no limit.",
+  });
+
 /** A portable unit of evaluation. Workflows and tool tests are short forms of it. */
 export const taskModel = z
   .strictObject({
@@ -300,6 +311,9 @@ export const taskModel = z
         "Answers to what servers ask of the user, in order of trying; without one that fits it is declined.",
       )
       .exactOptional(),
+    limits: useLimitsModel
+      .describe("Limits of its own; each wins over that of the eval. Absent: none.")
+      .exactOptional(),
     location,
     portable: portableModel.describe("Always there when `form` is `task`, absent otherwise.").exactOptional(),
     check: checkModel
@@ -311,6 +325,8 @@ export const taskModel = z
 export type Task = Model<typeof taskModel>;
 /** A user turn and what is expected of it. */
 export type Turn = Model<typeof turnModel>;
+/** What the agent of one trial may use. */
+export type UseLimits = Model<typeof useLimitsModel>;
 /** What the user answers when a server asks. */
 export type ElicitationAnswer = Model<typeof elicitationModel>;
 /** A grader that a file declares; see `GraderKind`. */

@@ -1,20 +1,17 @@
 import { McpvalsError } from "../base/error.ts";
 import { asObject } from "../base/json.ts";
 import { countOf } from "../base/visible-text.ts";
-import type { Limits } from "../model/eval.ts";
 import type { EventOf, TraceEvent } from "../model/event.ts";
 import type { Usage } from "../model/grade.ts";
+import type { UseLimits } from "../model/task.ts";
 import { moneyText } from "../report/text.ts";
-
-/** What an agent may use in one trial. */
-type UsageLimits = Pick<Limits, "maxCost" | "maxTokens" | "maxToolCalls">;
 
 /**
  * Stops the agent of a trial when it goes beyond its limits. While a server works on a call it is not stopped, since that would count as
  * the server's failure, unless it goes on in the meantime.
  */
 export class AgentLimits {
-  readonly #limits: UsageLimits;
+  readonly #limits: UseLimits;
   readonly #events: readonly TraceEvent[];
   readonly #reached = new AbortController();
   /** Events that have been looked at. */
@@ -27,7 +24,7 @@ export class AgentLimits {
   readonly #used = { model: none(), agent: none(), proxy: none() };
 
   /** The events of the trial; those that are there already do not count. */
-  constructor(limits: UsageLimits, events: readonly TraceEvent[]) {
+  constructor(limits: UseLimits, events: readonly TraceEvent[]) {
     this.#limits = limits;
     this.#events = events;
     this.#seen = events.length;
@@ -119,7 +116,7 @@ function isCall(event: TraceEvent): boolean {
   );
 }
 
-function unknown(what: string, limit: keyof UsageLimits): McpvalsError {
+function unknown(what: string, limit: keyof UseLimits): McpvalsError {
   return new McpvalsError("agent/unknown-use", `it is unknown ${what}, so limits.${limit} cannot be kept`);
 }
 

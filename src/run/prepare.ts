@@ -477,8 +477,10 @@ async function unpricedModels({
   budget,
   prices,
   limits,
-}: Pick<Eval, "budget" | "prices" | "limits">): Promise<((model: ModelSpec) => void) | undefined> {
-  if (budget?.cost === undefined && limits.maxCost === undefined) return undefined;
+  tasks,
+}: Pick<Eval, "budget" | "prices" | "limits" | "tasks">): Promise<((model: ModelSpec) => void) | undefined> {
+  const isLimited = [limits, ...tasks.map((task) => task.limits)].some((each) => each?.maxCost !== undefined);
+  if (budget?.cost === undefined && !isLimited) return undefined;
   const what = budget?.cost === undefined ? "limit" : "budget";
   const { priceOf } = await import("../model/prices.ts");
   return ({ model }) => {

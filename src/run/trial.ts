@@ -338,7 +338,7 @@ class TrialPhases {
 
   /** Few runs limit what an agent uses. */
   async #agentLimits(): Promise<AgentLimits | undefined> {
-    const { limits } = this.#services;
+    const limits = { ...this.#services.limits, ...this.#run.task.limits };
     if ([limits.maxCost, limits.maxTokens, limits.maxToolCalls].every((limit) => limit === undefined))
       return undefined;
     const { AgentLimits: Watch } = await import("./agent-limits.ts");

@@ -115,6 +115,53 @@ it("a model that does not count its tokens keeps no limit and no budget, and its
   }
 });
 
+it("a task has limits of its own, which win over those of the config or the Eval", async () => {
+  await using fake = await startFakeProvider(({ newResults }) =>
+    newResults.length > 0 ? { text: "ready" } : { tool: "echo", args: { message: "again" } },
+  );
+  const task = (limits: object): object => ({
+    kind: "Task",
+    apiVersion: "mcp-eval/v1",
+    metadata: { name: "w" },
+    spec: {
+      servers: { fixture: fixtureServer() },
+      prompt: "Go.",
+      verify: [{ command: { run: "printf %s {agent.output}", expect: { stdout: { contains: "ready" } } } }],
+      limits,
+    },
+  });
+  const config = (limits: object): object => ({
+    agent: { model },
+    limits,
+    tasks: ["task.json"],
+  });
+  const spec = (limits: object): object => ({
+    kind: "Eval",
+    apiVersion: "mcp-eval/v1",
+    config: { agents: { it: { model } }, defaultTaskLimits: limits, taskSets: [{ path: "task.json" }] },
+  });
+  const tight = { maxTokens: 20 };
+  const wide = { maxTokens: 1000 };
+  for (const [name, outer] of [
+    ["config", config],
+    ["eval", spec],
+  ] as const)
+    for (const [own, given, code] of [
+      [tight, wide, 1],
+      [wide, tight, 0],
+      [{}, tight, 1],
+      [{ maxToolCalls: 9 }, {}, 0],
+    ] as const) {
+      using folder = folderOf({ "task.json": task(own), "outer.json": outer(given) });
+      const ran = await runHere(["run", "outer.json"], { cwd: folder.path, env: fake.env });
+      expect([name, own, given, ran.code, ran.stderr]).toEqual([name, own, given, code, expect.anything()]);
+      if (code === 1) expect(ran.stdout.replaceAll(/\s+/g, " ")).toContain("more than 20");
+    }
+  using folder = folderOf({ "task.json": task({ maxCost: 1 }) });
+  const refused = await runHere(["run", "task.json", "--agent", model], { cwd: folder.path, env: fake.env });
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("there is a limit of money")]);
+});
+
 it("an agent that stays within its limits passes", async () => {
   await using fake = await startFakeProvider(() => ({
     text: "It is ready.",

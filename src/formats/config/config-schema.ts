@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { callPolicies } from "../../model/check.ts";
 import { gradersField, thresholdsField } from "../../graders/declared.ts";
-import { budgetSchema } from "../../model/eval.ts";
+import { budgetSchema, useLimitFields } from "../../model/eval.ts";
 import { isReporterName, reporterHelp } from "../../model/reporter.ts";
 import { mcpExpectation } from "../../model/step.ts";
 import { extensionTableSchema } from "../../model/extension.ts";
@@ -115,21 +115,7 @@ const suiteSchema = closedObject({
 const limits = closedObject({
   trial: duration.prefault("5m").describe("A whole trial, from starting its servers to its last check."),
   modelCall: duration.prefault("2m").describe("One request to a model."),
-  maxCost: optional(
-    z.number().positive(),
-    "What the agent of one trial may cost, in the currency of the prices. One that costs more is stopped, and its trial fails.",
-    "no limit",
-  ),
-  maxTokens: optional(
-    z.int().min(1),
-    "Tokens that the agent of one trial may use, read and written. One that uses more is stopped, and its trial fails.",
-    "no limit",
-  ),
-  maxToolCalls: optional(
-    z.int().min(1),
-    "Calls of servers' tools that the agent of one trial may make. One that makes more is stopped, and its trial fails.",
-    "no limit",
-  ),
+  ...useLimitFields,
 }).meta({ id: "Limits", title: "Limits", description: "What a trial may take and use." });
 
 const findingCodes = z

@@ -16,6 +16,7 @@ import {
   simulatedLast,
   type Task,
   userOf,
+  type UseLimits,
 } from "../../model/task.ts";
 import {
   maxProblems,
@@ -96,6 +97,7 @@ export function parseTask(document: JsonObject, options: ParseTaskOptions): Pars
     location: options.locate({ path: ["metadata", "name"], at: "value" }),
     elicitation: spec.elicitation?.map(withoutUndefined),
     graders: graders.length === 0 ? undefined : graders,
+    limits: useLimitsOf(spec.limits),
     portable: portablePart(source, turns, {
       options,
       extensions: usedExtensions(extensions, source.extensions),
@@ -104,6 +106,16 @@ export function parseTask(document: JsonObject, options: ParseTaskOptions): Pars
   const { own, variants } = source.servers;
   const notes = taskNotes(source, checked.notes, options.locate);
   return withoutUndefined({ ok: true as const, task, servers: own, variants, notes, extensions });
+}
+
+/** Undefined when there are none. */
+function useLimitsOf({
+  maxCost,
+  maxTokens,
+  maxToolCalls,
+}: ParsedTaskFile["spec"]["limits"]): UseLimits | undefined {
+  const limits = withoutUndefined({ maxCost, maxTokens, maxToolCalls });
+  return Object.keys(limits).length === 0 ? undefined : limits;
 }
 
 /** Reads the prompts: a text, a file, or a list of these. No prompt: no turns. */

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { simulatedUserSchema, taskApiVersion } from "../../model/task.ts";
 import { anyObject, closedObject, duration, filledText, optional } from "../../model/fields.ts";
+import { useLimitFields } from "../../model/eval.ts";
 import { gradersField } from "../../graders/declared.ts";
 import { elicitationDescription, elicitationSchema } from "../config/config-schema.ts";
 import { serverSchema } from "../../model/server.ts";
@@ -128,7 +129,8 @@ const userTurn = z.union([filledText, promptFile, simulatedUserSchema]);
 const limits = closedObject({
   timeout: optional(duration, "The same as `metadata.timeout`; give one of the two.", "`metadata.timeout`"),
   cleanupTimeout: duration.prefault("1m").describe("Time limit of cleanup."),
-}).meta({ id: "TaskLimits", title: "Task limits", description: "Time limits of a task." });
+  ...useLimitFields,
+}).meta({ id: "TaskLimits", title: "Task limits", description: "What a task may take and use." });
 
 const spec = closedObject({
   prompt: z
@@ -175,7 +177,9 @@ const spec = closedObject({
     .default([])
     .describe("Requirements of the task; if one is not met, it is skipped."),
   imports: z.array(importEntry).default([]).describe("Extensions that the task uses."),
-  limits: limits.prefault({}).describe("Time limits of the task's parts."),
+  limits: limits
+    .prefault({})
+    .describe("What the task may take and use; each limit wins over the same one of the eval."),
 }).meta({ id: "Spec", title: "Spec", description: "Prompt, steps and settings of a task." });
 
 /** A task file: one source of its types, its validation, its JSON Schema and its reference page. */

@@ -30,7 +30,7 @@ import {
 } from "./eval-file.ts";
 import type { EvalExtensions } from "../../../model/extension.ts";
 import { asObject, type JsonObject, memberOf, withoutUndefined } from "../../../base/json.ts";
-import type { JudgeSpec } from "../../../model/eval.ts";
+import type { JudgeSpec, Limits } from "../../../model/eval.ts";
 import type { PortableTask } from "../../../model/task.ts";
 import { type Problem, problem } from "../../../base/problem.ts";
 import {
@@ -112,7 +112,7 @@ export async function convertEval(opened: OpenedFile, loadContext: LoadContext):
       concurrency: file.parallel,
       thresholds: file.thresholds,
       budget: file.budget,
-      limits: { ...defaultLimits, trialMs: file.limits.timeoutMs ?? defaultLimits.trialMs },
+      limits: limitsOf(file),
       variants: provided.variants?.map(({ name }) => ({ name, servers: {} })),
       seed: file.seed,
     }),
@@ -433,6 +433,11 @@ function noTaskWithLabels({ set: { labels, location }, index, files }: FilesOfSe
   const message = `config.taskSets[${index}] reaches no task: labelSelector leaves out all that it names`;
   const hint = `${none} the labels ${wanted.join(", ")}.`;
   return withoutUndefined({ code: "usage/no-match" as const, message, hint, location });
+}
+
+function limitsOf({ limits }: EvalFile): Limits {
+  const { timeoutMs: trialMs = defaultLimits.trialMs, cleanupTimeoutMs: _, ...use } = limits;
+  return { ...defaultLimits, ...use, trialMs };
 }
 
 function reaches({ set, files }: FilesOfSet, { file, task }: ParsedFile): boolean {

@@ -39,8 +39,8 @@ import {
 } from "../../../base/json.ts";
 import { LenientReader } from "../lenient-reader.ts";
 import type { SetFiles } from "../../read/read-files.ts";
-import type { GraderSpec } from "../../../model/task.ts";
-import type { Budget, Thresholds } from "../../../model/eval.ts";
+import type { GraderSpec, UseLimits } from "../../../model/task.ts";
+import { type Budget, type Thresholds, useLimitFields } from "../../../model/eval.ts";
 import { type Locate, type ParseResult, type Problem, problem } from "../../../base/problem.ts";
 
 /** Kinds of agents that an eval can refer to; those with `openai` in their name are old names of `builtin.llm-agent`. */
@@ -166,8 +166,12 @@ const config = closedObject({
   sources: optional(z.record(nameKey, source), "Repositories of tasks, by name."),
   skills: skills.optional(),
   defaultTaskLimits: optional(
-    closedObject({ timeout: goDuration.optional(), cleanupTimeout: goDuration.optional() }),
-    "Time limits of tasks that set none.",
+    closedObject({
+      timeout: goDuration.optional(),
+      cleanupTimeout: goDuration.optional(),
+      ...useLimitFields,
+    }),
+    "Limits of tasks that set none: of time, and of what the agent of one trial may use.",
   ),
   runs: optional(z.int().min(1).max(10_000), "Attempts of each task, by each agent."),
   parallel: optional(z.int().min(1).max(1024), "Trials at once, of tasks that are `parallel`."),
@@ -220,7 +224,7 @@ export interface EvalFile {
   /** Settings for extensions, and extensions by the names that tasks use. */
   readonly extensions: ParsedExtensionTable;
   /** For tasks that set none themselves. */
-  readonly limits: { readonly timeoutMs?: number; readonly cleanupTimeoutMs?: number };
+  readonly limits: UseLimits & { readonly timeoutMs?: number; readonly cleanupTimeoutMs?: number };
   readonly graders: readonly GraderSpec[];
   readonly taskSets: readonly TaskSet[];
   readonly runs?: number;
@@ -353,7 +357,7 @@ function buildFile(
     judge: readJudge(config, reader),
     userModel: config.userModel === undefined ? undefined : userModelOf(config.userModel),
     extensions,
-    limits: withoutUndefined({ timeoutMs: limits.timeout, cleanupTimeoutMs: limits.cleanupTimeout }),
+    limits: readLimits(limits),
     graders,
     taskSets: taskSets.flatMap((set, index) =>
       readTaskSet(set, index, config, reader, locate).map((each) => ({
@@ -369,6 +373,14 @@ function buildFile(
     inheritEnv: config.inheritEnv ?? [],
     skills: skills?.sources.map((source) => source.path),
   });
+}
+
+function readLimits({
+  timeout: timeoutMs,
+  cleanupTimeout: cleanupTimeoutMs,
+  ...use
+}: NonNullable<Config["defaultTaskLimits"]>): EvalFile["limits"] {
+  return withoutUndefined({ timeoutMs, cleanupTimeoutMs, ...use });
 }
 
 function readAgent({ agent, agentFile }: Config, reader: LenientReader): AgentRef | undefined {
