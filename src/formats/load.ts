@@ -11,7 +11,7 @@ import {
 } from "./read/read-files.ts";
 import { McpvalsError } from "../base/error.ts";
 import type { Config } from "./config/config-schema.ts";
-import { isSettingOfConfig, parseConfig } from "./config/parse-config.ts";
+import { type ConfigParts, isSettingOfConfig, parseConfig } from "./config/parse-config.ts";
 import type { Eval } from "../model/eval.ts";
 import type { Prices } from "../model/prices.ts";
 import { userModelOf } from "../model/agent.ts";
@@ -20,7 +20,7 @@ import { buildServers } from "../model/server.ts";
 import { noExtensions } from "../model/extension.ts";
 import { type Problem, problem } from "../base/problem.ts";
 import { interpolate } from "../base/read-json.ts";
-import { asObject, withoutUndefined } from "../base/json.ts";
+import { asObject, type KeyPath, withoutUndefined } from "../base/json.ts";
 import {
   assembleEval,
   type EvalParts,
@@ -210,7 +210,8 @@ async function readConfig({ document, file }: OpenedConfig, loadContext: LoadCon
     sessions: loadContext.sessions,
   });
   if (!parsed.ok) problems.add(parsed.diagnostics, document.source);
-  const parts = parsed.ok ? parsed : parsed.parts;
+  const given = parsed.ok ? parsed : parsed.parts;
+  const parts = given && (await withFiles(given, { dir, document, problems, loadContext }));
   for (const list of ["disable", "enable"] as const)
     problems.addPlaced(await unknownCodes(list, parts?.eval.check?.[list] ?? []), document);
   const common = {
@@ -233,6 +234,37 @@ async function readConfig({ document, file }: OpenedConfig, loadContext: LoadCon
   const context = { loadContext, provided, inheritEnv, extensions, graders, problems };
   const tasks = await readTasks(files, context);
   return { ...common, tasks: { ...tasks, notes: [...notes, ...tasks.notes] }, extensions, prices };
+}
+
+interface FilesContext {
+  readonly dir: string;
+  readonly document: ConfigDocument;
+  readonly problems: FileProblems;
+  readonly loadContext: LoadContext;
+}
+
+/** Checks the fixtures of workflows, and gives agents their skills. Few configs have any, so that the code is loaded then. */
+async function withFiles(
+  parts: ConfigParts,
+  { dir, document, problems, loadContext: { allowOutside } }: FilesContext,
+): Promise<ConfigParts> {
+  const { eval: spec, skills: folders } = parts;
+  const flows = spec.tasks.filter(({ form }) => form === "workflow");
+  if (flows.some(({ workspace }) => workspace !== undefined)) {
+    const { checkFixtures } = await import("./task/parse-task.ts");
+    const { taskFiles } = await import("./tasks.ts");
+    const files = taskFiles(dir, { allowOutside });
+    for (const [index, { workspace }] of flows.entries()) {
+      const wrong = checkFixtures(workspace?.fixtures ?? [], ["workflows", index, "fixtures"], files);
+      problems.addPlaced(wrong, document);
+    }
+  }
+  if (folders === undefined) return parts;
+  const { withSkills } = await import("./convert/eval/convert-eval.ts");
+  const pathOf = (index: number): KeyPath => ["skills", index];
+  const skills = { folders, dir, problems, document, path: ["skills"], pathOf };
+  const agents = spec.agents.map((agent) => withSkills(agent, undefined, skills));
+  return { ...parts, eval: { ...spec, agents } };
 }
 
 /** Codes in a list of the section `check` that no finding has. */

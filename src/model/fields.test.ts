@@ -423,6 +423,7 @@ const rows: readonly Row[] = [
     flows({ expectTools: [], steps: [{ user: "a", expectTools: ["one"] }] }),
     tasks({ expectTools: ["one"] }),
   ],
+  ["Workflow.fixtures", flows({ fixtures: ["a"] }), tasks({ workspace: { fixtures: ["a"] } })],
   [
     "Workflow.servers",
     { ...two, ...flows({}, { name: "g", servers: ["b"] }) },
@@ -550,6 +551,7 @@ const effects: Readonly<Record<string, () => void>> = {
   ...extensionEffects,
   "Config.tasks": () =>
     expect(parse({ tasks: ["a/*.yaml"] })).toMatchObject({ taskFiles: { patterns: ["a/*.yaml"] } }),
+  "Config.skills": () => expect(parse({ skills: ["s"] })).toMatchObject({ skills: ["s"] }),
   "Config.prices": () => expect(parse({ prices: "p.yaml" })).toMatchObject({ prices: "/dir/p.yaml" }),
   "Config.inheritEnv": () => {
     expect(parse({ inheritEnv: true })).toMatchObject({ taskFiles: { inheritEnv: true } });

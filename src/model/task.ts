@@ -311,6 +311,15 @@ export const taskModel = z
         "Answers to what servers ask of the user, in order of trying; without one that fits it is declined.",
       )
       .exactOptional(),
+    workspace: z
+      .strictObject({
+        dir: text.describe("Absolute path of the folder that they are relative to."),
+        fixtures: z
+          .array(text)
+          .describe("Paths relative to `dir`; each is copied into the workspace under its last name."),
+      })
+      .describe("Of a workflow: what its trials find in their workspace. Absent: nothing.")
+      .exactOptional(),
     limits: useLimitsModel
       .describe("Limits of its own; each wins over that of the eval. Absent: none.")
       .exactOptional(),

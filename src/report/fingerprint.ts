@@ -16,9 +16,10 @@ export function fingerprintsOf(tasks: readonly Task[]): Readonly<Record<string, 
 }
 
 function fingerprintOf(task: Task): string {
-  const { location: _, servers: __, graders = [], portable, ...rest } = task;
+  const { location: _, servers: __, graders = [], portable, workspace, ...rest } = task;
   const plain = {
     ...rest,
+    ...(workspace && { fixtures: workspace.fixtures }),
     graders: graders.map(({ type, name, weight, required, config }) => ({
       type,
       name,

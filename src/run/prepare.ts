@@ -95,7 +95,8 @@ function filterText({ tasks = [], tags = [], labels = [], difficulties = [], nam
 }
 
 /**
- * Refuses graders that need a workspace in workflows without one: only tasks from files and agents that are programs have one.
+ * Refuses graders that need a workspace in workflows without one: only tasks from files, workflows with fixtures and agents that are
+ * programs have one.
  * Throws one McpvalsError of kind `usage` for all.
  */
 export function requireWorkspaces({
@@ -105,12 +106,13 @@ export function requireWorkspaces({
   const lacking = agents.find(({ type }) => type !== "command" && type !== "acp");
   if (lacking === undefined) return;
   const problems = new FileProblems();
-  for (const { form, graders = [] } of tasks) {
-    if (form !== "workflow") continue;
+  for (const { form, workspace, graders = [] } of tasks) {
+    if (form !== "workflow" || workspace !== undefined) continue;
     for (const { name, type, location } of graders) {
       if (!workspaceTypes.has(type)) continue;
       const message = `the grader ${JSON.stringify(name)} needs a workspace, which a workflow of the agent ${JSON.stringify(lacking.name)} does not have`;
-      const hint = "Make the workflow a task in a file of its own, or use an agent of type command or acp.";
+      const hint =
+        "Give the workflow fixtures, make it a task in a file of its own, or use an agent of type command or acp.";
       problems.add([withoutUndefined({ code: "config/invalid-value" as const, message, hint, location })]);
     }
   }

@@ -178,9 +178,11 @@ class TrialPhases {
   /** The trial's folder; "" when neither the task nor the agent needs one. */
   async #openWorkspace(agent: AgentDriver | undefined): Promise<string> {
     const { task, emit } = this.#run;
-    if (task.portable === undefined && agent?.reach !== "endpoints") return "";
+    const { portable, workspace } = task;
+    const files = portable ?? (workspace && { ...workspace, format: "mcp-eval/v1" as const });
+    if (files === undefined && agent?.reach !== "endpoints") return "";
     return runPhase("workspace", emit, async () => {
-      const { path, fixtures, remove } = await createWorkspace(task.portable, this.#services);
+      const { path, fixtures, remove } = await createWorkspace(files, this.#services);
       this.#deferred.push(remove);
       emit({ type: "workspace.created", path, fixtures });
       return path;

@@ -38,6 +38,14 @@ export const elicitationSchema = z.array(answer);
 export const elicitationDescription =
   "Answers to elicitation requests of servers: the first that matches. Without a match, the request is declined.";
 
+/** Files for the workspace of trials. */
+export const fixturesField = z
+  .array(filledText)
+  .default([])
+  .describe(
+    "Files and folders that are copied into the trial's workspace, each under the last part of its path.",
+  );
+
 const expectTools = z.array(filledText);
 
 const workflowStep = closedObject({
@@ -70,6 +78,7 @@ export const workflowSchema = closedObject({
     "Tools that must be called in this order, over the whole workflow. An empty list expects nothing.",
   ),
   servers: optional(z.array(filledText).min(1), "Names of the servers that the agent gets.", "all"),
+  fixtures: fixturesField,
   graders: gradersField("this workflow"),
   elicitation: optional(elicitationSchema, elicitationDescription),
 }).meta({
@@ -254,6 +263,11 @@ export const configSchema = closedObject({
   judge: optional(
     judgeSchema,
     "All settings of the judge. It judges every workflow with `llmJudge` or `--llm`; else only steps and graders ask it.",
+  ),
+  skills: optional(
+    z.array(filledText).min(1),
+    "Skills of agents that are programs, copied to where the program looks for them in its workspace: folders of one skill, or with one folder per skill, relative to this file.",
+    "none",
   ),
   userModel: optional(userModelSchema, userModelDescription, "none"),
   check: optional(check, "How `mcpvals check` checks the servers; its options win over it."),

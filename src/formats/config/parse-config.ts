@@ -100,6 +100,8 @@ export interface ConfigParts {
   readonly agents: DeclaredAgents;
   /** Path of a file of prices. */
   readonly prices: string | undefined;
+  /** Folders of skills, as written. */
+  readonly skills: readonly string[] | undefined;
 }
 
 /** Of what is refused, `parts` is there when only rules between them are broken. */
@@ -163,9 +165,8 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
   const ofGraders: Problem[] = [];
   const readGraders = graderReader(options.graderTypes, (each) => ofGraders.push(each));
   const graders = readGraders(data.graders, ["graders"]);
-  const tasks =
-    sessions?.map((session): BuiltTask => ({ named: [], task: { ...session, graders } })) ??
-    buildTasks(data, Object.keys(built), { locate, graders, readGraders });
+  const dir = resolvePath?.(".") ?? ".";
+  const tasks = buildTasks(data, Object.keys(built), { locate, dir, graders, readGraders });
   const declared = [graders, ...tasks.map(({ task }) => task.graders ?? [])].flat();
   const isAsked =
     data.tasks.length > 0 ||
@@ -204,6 +205,7 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
     provided,
     extensions: data.extensions,
     agents: { agent: data.agent, agents: data.agents },
+    skills: data.skills,
     prices: data.prices && (resolvePath?.(data.prices) ?? data.prices),
   };
   const hasProvided = Object.keys(outside.written).length > 0;
@@ -254,6 +256,8 @@ interface BuiltTask {
 
 interface BuildContext {
   readonly locate: Locate;
+  /** The folder that fixtures are relative to. */
+  readonly dir: string;
   readonly graders: readonly GraderSpec[];
   readonly readGraders: ReadGraders;
 }
@@ -265,7 +269,7 @@ interface BuildContext {
 function buildTasks(
   { toolHealthSuites, workflows, timeout }: ParsedConfig,
   servers: readonly string[],
-  { locate, graders: shared, readGraders }: BuildContext,
+  { locate, dir, graders: shared, readGraders }: BuildContext,
 ): readonly BuiltTask[] {
   const usual = servers.length === 1 ? servers[0] : undefined;
   const tests = toolHealthSuites.flatMap((suite, index) => {
@@ -300,7 +304,7 @@ function buildTasks(
     });
   });
   const conversations = workflows.map((workflow, index): BuiltTask => {
-    const { name, description, servers: named, steps, elicitation } = workflow;
+    const { name, description, servers: named, steps, elicitation, fixtures } = workflow;
     const location = locate({ path: ["workflows", index], at: "value" });
     const own = readGraders(workflow.graders, ["workflows", index, "graders"], shared);
     const graders = [...shared, ...own];
@@ -317,6 +321,7 @@ function buildTasks(
         verify: [],
         parallel: false,
         ...(graders.length === 0 ? {} : { graders }),
+        ...(fixtures.length === 0 ? {} : { workspace: { dir, fixtures } }),
         ...exact({ description, elicitation, location }),
       },
     };

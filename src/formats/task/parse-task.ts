@@ -399,8 +399,18 @@ function checkPaths({ file: { spec }, document }: TaskSource, files: TaskFiles, 
     const path = ["spec", "servers", name, "cwd"];
     if (cwd !== undefined) checkPath({ text: cwd, path }, { files, wanted: "inside" }, { found });
   }
-  const named = spec.fixtures.flatMap((text, index): NamePlace[] => {
-    const path = ["spec", "fixtures", index];
+  checkFixtures(spec.fixtures, ["spec", "fixtures"], files, found);
+}
+
+/** Checks that fixtures are there, inside the folder of the file that names them, and not two of one name. */
+export function checkFixtures(
+  fixtures: readonly string[],
+  at: KeyPath,
+  files: TaskFiles,
+  found: Findings = new Findings(),
+): readonly Problem[] {
+  const named = fixtures.flatMap((text, index): NamePlace[] => {
+    const path = [...at, index];
     // A fixture is copied under its last name.
     const name = text.split(/[/\\]/).findLast((part) => part !== "");
     if (name === undefined || name === "." || name === "..") {
@@ -411,6 +421,7 @@ function checkPaths({ file: { spec }, document }: TaskSource, files: TaskFiles, 
     return [{ name, path }];
   });
   checkUnique(named, "fixtures would be", found, " in the workspace");
+  return found.problems;
 }
 
 const addresses = "servers";

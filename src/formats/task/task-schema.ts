@@ -3,7 +3,7 @@ import { simulatedUserSchema, taskApiVersion } from "../../model/task.ts";
 import { anyObject, closedObject, duration, filledText, optional } from "../../model/fields.ts";
 import { useLimitFields } from "../../model/eval.ts";
 import { gradersField } from "../../graders/declared.ts";
-import { elicitationDescription, elicitationSchema } from "../config/config-schema.ts";
+import { elicitationDescription, elicitationSchema, fixturesField } from "../config/config-schema.ts";
 import { serverSchema } from "../../model/server.ts";
 import {
   asWhole,
@@ -166,12 +166,7 @@ const spec = closedObject({
       "Servers of this task, merged over the eval's by name: an entry without `command`, `url` and `mock` changes the eval's server, `null` removes it, `inherit: false` starts empty.",
     ),
   elicitation: optional(elicitationSchema, elicitationDescription),
-  fixtures: z
-    .array(filledText)
-    .default([])
-    .describe(
-      "Files and folders that are copied into the trial's workspace, each under the last part of its path.",
-    ),
+  fixtures: fixturesField,
   requires: z
     .array(requirement)
     .default([])
