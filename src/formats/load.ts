@@ -261,8 +261,9 @@ async function withFiles(
   }
   if (folders === undefined) return parts;
   const { withSkills } = await import("./convert/eval/convert-eval.ts");
-  const pathOf = (index: number): KeyPath => ["skills", index];
-  const skills = { folders, dir, problems, document, path: ["skills"], pathOf };
+  const path = ["skills"];
+  const pathOf = (index: number): KeyPath => [...path, index];
+  const skills = { folders, dir, problems, document, path, pathOf };
   const agents = spec.agents.map((agent) => withSkills(agent, undefined, skills));
   return { ...parts, eval: { ...spec, agents } };
 }

@@ -1,5 +1,8 @@
 import type { Task } from "../model/task.ts";
-import { type StepRun, type Trajectory, withInner } from "../trace/trajectory.ts";
+import { shortened } from "../base/visible-text.ts";
+import { statesText } from "../expect/contains-text.ts";
+import { repeatedTurn, type StepRun, type Trajectory, withInner } from "../trace/trajectory.ts";
+import { answerChecks } from "../trace/warnings.ts";
 import { type GraderResult, graderKind, passOrFail, skip } from "./grader.ts";
 import type { JudgedCheck } from "../model/grade.ts";
 
@@ -21,14 +24,15 @@ export function hasLooked(trajectory: Trajectory): boolean {
   return trajectory.task.verify.length > 0 && find(trajectory).verdict !== "skip";
 }
 
-function find({ task, steps }: Trajectory): GraderResult {
+function find(trajectory: Trajectory): GraderResult {
+  const { task, steps } = trajectory;
   const ignored = task.verify.flatMap(({ id, continueOnError }) => (continueOnError === true ? [id] : []));
   // The outcome of a step includes those of the steps inside it.
   const verified = steps.filter(
     ({ step, phase, last: { finished } }) =>
       phase === "verify" && finished?.ignored === undefined && !ignored.includes(step),
   );
-  const checks = verified.flatMap((step) => checksOf(step, task));
+  const checks = [...verified.flatMap((step) => checksOf(step, task)), ...repeatedChecks(trajectory)];
   const skipped = verified
     .filter(({ last }) => last.finished?.outcome === "skipped")
     .map(({ step }) => labelOf(step, task));
@@ -80,6 +84,19 @@ function checksOf({ step, last: { finished }, attempts }: StepRun, task: Task): 
   const isBroken = task.form === "task" && outcome !== "passed" && outcome !== "skipped";
   if (!isBroken || checks.some((check) => !check.passed)) return checks;
   return [...checks, { passed: false, reason: `${label}: ${outcome}${tried}`, seq }];
+}
+
+/** A failed check for every one that holds only since the agent repeated what a simulated user had said: it is no evidence. */
+function repeatedChecks(trajectory: Trajectory): readonly StepCheck[] {
+  const { turns, task } = trajectory;
+  if (turns.every(({ by }) => by === undefined)) return [];
+  return answerChecks(trajectory).flatMap(({ step, expected, seq }) => {
+    const repeated = repeatedTurn(trajectory, Infinity, (text) => statesText(text, expected));
+    const what = `${labelOf(step, task)}: the answer has ${JSON.stringify(shortened(expected, 80))} only`;
+    return repeated === undefined
+      ? []
+      : [{ passed: false, reason: `${what} because the simulated user had said it`, seq }];
+  });
 }
 
 function labelOf(step: string, { verify }: Task): string {

@@ -723,8 +723,8 @@ export function failureOf({
 }
 
 /**
- * The turn in which a simulated user said what the agent then said in a turn, when no result of a tool up to then says it: the agent's
- * words show nothing. `says` tells it of a text. Undefined: they may be the agent's own.
+ * The turn in which a simulated user said what the agent says in a turn, when the agent had not said it before and no result of a tool up
+ * to then says it: the agent's words show nothing. `says` tells it of a text. Undefined: they may be the agent's own.
  */
 export function repeatedTurn(
   { turns }: Pick<TraceView, "turns">,
@@ -733,10 +733,14 @@ export function repeatedTurn(
 ): TurnView | undefined {
   const heard = turns.filter((view) => view.turn <= turn);
   const first = heard.find(({ by, user }) => by !== undefined && says(user));
+  if (first === undefined) return undefined;
+  const isOwn = heard.some(
+    ({ turn: at, messages }) => at < first.turn && messages.some(({ text }) => says(text)),
+  );
   const isReturned = heard.some(({ calls }) =>
     calls.some((call) => call.result !== undefined && !hasFailed(call) && says(searchableText(call.result))),
   );
-  return isReturned ? undefined : first;
+  return isOwn || isReturned ? undefined : first;
 }
 
 /** How long the agent acted, in milliseconds, without the time in which a simulated user found its words; undefined: it has not ended. */

@@ -557,23 +557,38 @@ function echoedStates({ task, turns }: Trajectory): string[] {
 }
 
 /** Verify steps that look for a text in the agent's answer which is in the prompt. */
-function echoedSteps({ task, turns, steps, pathOf }: Trajectory): string[] {
+function echoedSteps(trajectory: Trajectory): string[] {
+  const { turns, pathOf } = trajectory;
+  const found = answerChecks(trajectory)
+    .filter(({ expected }) => turns.some(({ user }) => statesText(user, expected)))
+    .map(
+      ({ step, expected }) =>
+        `verify step "${pathOf(step)}" expects ${shown(expected)} of the agent's answer, which is in the prompt: an agent that repeats the prompt may pass`,
+    );
+  return unique(found).slice(0, maxShownWarnings);
+}
+
+/** Checks of verify steps that passed because a text is in the agent's answer, with the number of the event that ended the step. */
+export function answerChecks({ task, steps }: Pick<Trajectory, "task" | "steps">): readonly {
+  readonly step: string;
+  readonly expected: string;
+  readonly seq: number;
+}[] {
   const looking = [...walkSteps(task.verify)].filter(looksAtAgent).map(({ id }) => id);
   if (looking.length === 0) return [];
-  const found = withInner(steps).flatMap(({ step, phase, last: { finished, children } }) => {
+  return withInner(steps).flatMap(({ step, phase, last: { finished, children } }) => {
     const isLooking = looking.some((id) => step === id || step.endsWith(`/${id}`));
     if (phase !== "verify" || !isLooking || children.length > 0 || finished?.outcome !== "passed") return [];
-    return finished.checks.flatMap(({ name, passed, expected }) => {
-      const isText =
-        passed && /(?:^|\s)(?:contains|equals|exact)$/.test(name) && typeof expected === "string";
-      if (!isText || expected.trim() === "" || !turns.some(({ user }) => statesText(user, expected)))
-        return [];
-      return [
-        `verify step "${pathOf(step)}" expects ${shown(expected)} of the agent's answer, which is in the prompt: an agent that repeats the prompt may pass`,
-      ];
-    });
+    const { seq } = finished;
+    return finished.checks.flatMap(({ name, passed, expected }) =>
+      passed &&
+      /(?:^|\s)(?:contains|equals|exact)$/.test(name) &&
+      typeof expected === "string" &&
+      expected.trim() !== ""
+        ? [{ step, expected, seq }]
+        : [],
+    );
   });
-  return unique(found).slice(0, maxShownWarnings);
 }
 
 function looksAtAgent(step: Step): boolean {

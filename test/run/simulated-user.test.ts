@@ -242,6 +242,32 @@ it("tasks have simulated users too, with templates; validate --run asks no model
   expect(fake.requests.find(({ wire }) => wire !== "anthropic")?.system).toContain("You want a bird.");
 });
 
+it("what a task compares with the answer is no evidence either where the simulated user had said it first", async () => {
+  const task = (say: string): object => ({
+    kind: "Task",
+    apiVersion: "mcp-eval/v1",
+    metadata: { name: "w" },
+    spec: {
+      servers: { fixture: fixtureServer() },
+      prompt: ["I need a word.", { replies: [say] }],
+      verify: [{ command: { run: "printf %s {agent.output}", expect: { stdout: { contains: "kestrel" } } } }],
+    },
+  });
+  for (const [say, agent, code] of [
+    ["Is it kestrel?", [{ text: "Which?" }, { text: "Yes, kestrel." }], 1],
+    ["Is it kestrel?", [{ text: "Which?" }, echoes, { text: "Yes, kestrel." }], 0],
+    ["Is it kestrel?", [{ text: "kestrel?" }, { text: "Yes, kestrel." }], 0],
+    ["What is it?", [{ text: "Which?" }, { text: "It is kestrel." }], 0],
+  ] as const) {
+    await using fake = await provider(agent, []);
+    using folder = folderOf({ "task.json": task(say) });
+    const args = ["run", "task.json", "--agent", model];
+    const ran = await runHere(args, { cwd: folder.path, env: fake.env });
+    expect([say, agent, ran.code, ran.stdout]).toEqual([say, agent, code, expect.anything()]);
+    if (code === 1) expect(ran.stdout.replaceAll(/\s+/g, " ")).toContain("the simulated user had said it");
+  }
+});
+
 it("another model of the user makes another task of it: runs are not gone on with, and compare says so", async () => {
   const replies = (): Promise<Awaited<ReturnType<typeof startFakeProvider>>> =>
     provider([asksForNumber, tells], [{ text: "It is 4711." }, { text: "###DONE###" }]);

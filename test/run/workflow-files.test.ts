@@ -18,7 +18,11 @@ const workflow = (rest: object = {}): object => ({
   ...rest,
 });
 
-const config = (agent: object | string, flow: object = workflow(), rest: object = {}): object => ({
+const config = (
+  agent: object | string,
+  flow: object = workflow(),
+  rest: object = {},
+): Record<string, unknown> => ({
   "mcp-eval.config.json": { server: fixtureServer(), agent, workflows: [flow], ...rest },
   "files/data/note.txt": "buy milk\n",
   "skills/greeting/SKILL.md": "greet\n",
@@ -28,9 +32,9 @@ it("fixtures of a workflow are in the workspace of each trial, of agents of ever
   const file = { type: "file", config: { must_exist: ["data/note.txt"] } };
   const graders = [file];
   const plan = { reads: [{ call: "echo", args: { message: "x" } }, { say: "buy milk" }] };
-  const played = await runInline(config({ type: "scripted", plan }, workflow({ graders })) as never);
+  const played = await runInline(config({ type: "scripted", plan }, workflow({ graders })));
   expect([played.code, played.result.trials[0]?.verdict]).toEqual([0, "pass"]);
-  using folder = folderOf(config(reader, workflow({ graders })) as never);
+  using folder = folderOf(config(reader, workflow({ graders })));
   const ran = await runHere(["run"], { cwd: folder.path });
   // The program saw its fixture; it connects to no server.
   expect(ran.stdout).toContain("the agent connected to none of its servers");
@@ -47,7 +51,7 @@ it.each([
   using folder = folderOf({
     ...config("null", workflow({ fixtures })),
     "other/data/a": "",
-  } as never);
+  });
   const ran = await runHere(["validate"], { cwd: folder.path });
   expect([ran.code, ran.stderr]).toEqual([2, expect.stringContaining(said)]);
   expect(ran.stderr).toContain("mcp-eval.config.json:");
@@ -57,14 +61,14 @@ it("the same workflow is the same task in another folder, and another one with o
   const prints: (string | undefined)[] = [];
   for (const fixtures of [["files/data"], ["files/data"], ["files"]]) {
     const plan = { reads: [{ say: "buy milk" }] };
-    const { result } = await runInline(config({ type: "scripted", plan }, workflow({ fixtures })) as never);
+    const { result } = await runInline(config({ type: "scripted", plan }, workflow({ fixtures })));
     prints.push(result.fingerprints?.["reads"]);
   }
   expect([prints[0] === prints[1], prints[1] === prints[2]]).toEqual([true, false]);
 });
 
 it("skills of a config are given to the presets of agent programs, and refused for models", async () => {
-  using folder = folderOf(config("null", workflow(), { skills: ["skills"] }) as never);
+  using folder = folderOf(config("null", workflow(), { skills: ["skills"] }));
   const environment = {};
   const { eval: spec } = await load({ sources: [], cwd: folder.path, agents: ["claude-code"], environment });
   expect(spec.agents).toMatchObject([
@@ -72,7 +76,7 @@ it("skills of a config are given to the presets of agent programs, and refused f
   ]);
   const refused = await runHere(["validate", "--agent", "openai/gpt-5"], { cwd: folder.path });
   expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("which has no skills")]);
-  using lost = folderOf(config("null", workflow(), { skills: ["nowhere"] }) as never);
+  using lost = folderOf(config("null", workflow(), { skills: ["nowhere"] }));
   const missing = await runHere(["validate", "--agent", "claude-code"], { cwd: lost.path });
   expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining("there is no folder")]);
 });

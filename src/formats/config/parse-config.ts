@@ -166,7 +166,9 @@ export function parseConfig(given: Json, options: ParseConfigOptions): ParsedEva
   const readGraders = graderReader(options.graderTypes, (each) => ofGraders.push(each));
   const graders = readGraders(data.graders, ["graders"]);
   const dir = resolvePath?.(".") ?? ".";
-  const tasks = buildTasks(data, Object.keys(built), { locate, dir, graders, readGraders });
+  const tasks =
+    sessions?.map((session): BuiltTask => ({ named: [], task: { ...session, graders } })) ??
+    buildTasks(data, Object.keys(built), { locate, dir, graders, readGraders });
   const declared = [graders, ...tasks.map(({ task }) => task.graders ?? [])].flat();
   const isAsked =
     data.tasks.length > 0 ||
