@@ -180,7 +180,17 @@ function callTest(wanted: WantedCall): UseTest {
 /** Tests whether a used tool has a name: NAME, SERVER.NAME or `/PATTERN/`. */
 export function nameTest(name: string): UseTest {
   const pattern = patternIn(name);
-  return pattern === undefined ? (use) => use.tool === name || use.name === name : patternTest(pattern);
+  if (pattern !== undefined) return patternTest(pattern);
+  const plain = plainName(name);
+  return (use) =>
+    use.tool === name ||
+    use.name === name ||
+    (use.isRenamed && [use.tool, use.name].some((each) => plainName(each) === plain));
+}
+
+/** A name as a program may write it that allows few characters. */
+function plainName(name: string): string {
+  return name.replaceAll(/[^A-Za-z0-9]/g, "_");
 }
 
 /** Tests whether a pattern matches the whole name of a used tool. */

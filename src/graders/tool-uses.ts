@@ -21,6 +21,8 @@ export interface ToolUse extends Pick<
   readonly tool: string;
   /** The tool with its server, as messages name it. */
   readonly name: string;
+  /** Only the agent's program names it, which may have replaced characters that it does not allow. */
+  readonly isRenamed: boolean;
   /** The tool does not exist: no server has it, or it is not in the list of the server that was asked. */
   readonly isUnknown: boolean;
   /**
@@ -61,6 +63,7 @@ export const toolUses = perObject((trajectory: Trajectory): readonly ToolUse[] =
         failure,
         faulted,
         durationMs,
+        isRenamed: trajectory.transcript !== undefined,
         isUnknown,
         worked: failure === undefined && faulted === undefined && !isClaim,
       },

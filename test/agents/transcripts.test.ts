@@ -177,6 +177,13 @@ describe("Claude Code", () => {
       "agent-a2.jsonl": part.replaceAll('"s1"', '"s2"'),
     });
     expect(story.filter((each) => each.includes("find"))).toEqual(["mcp:a find started in subagent"]);
+    const failing = lines(
+      user("Look.", side),
+      assistant("e", say("API Error: 401"), null, { ...side, isApiErrorMessage: true }),
+      user([say("[Request interrupted by user]")], side),
+    );
+    const failed = await read({ "s1.jsonl": session, "s1/subagents/agent-a1.jsonl": failing });
+    expect([failed.failure, failed.story.at(-1), failed.remarks]).toEqual([undefined, "end: done", []]);
     const alone = await read({ "s1.jsonl": session });
     expect(alone.remarks).toEqual(["it has nothing of what 1 subagent did"]);
   });

@@ -94,9 +94,8 @@ function createReader(): TranscriptReader {
     // The program's own words in the place of an answer.
     if (line["isApiErrorMessage"] === true || message["model"] === "<synthetic>") {
       const text = textOfParts(content.map(asObject));
-      return line["isApiErrorMessage"] === true
-        ? [{ kind: "failed", message: text }]
-        : [{ kind: "note", text }];
+      const isFailure = line["isApiErrorMessage"] === true && line["isSidechain"] !== true;
+      return isFailure ? [{ kind: "failed", message: text }] : [{ kind: "note", text }];
     }
     const id = common.textOf(message["id"]);
     // Each line of a message repeats its tokens, of which the last ones count.
@@ -115,12 +114,12 @@ function createReader(): TranscriptReader {
     const { content: given } = asObject(line["message"]);
     const content = typeof given === "string" ? [{ type: "text", text: given }] : asList(given).map(asObject);
     const results = content.some(isResult) ? readBlocks(line, content.filter(isResult)) : [];
-    const said = content.filter((block) => !isResult(block));
-    const text = textOfParts(said);
+    const text = textOfParts(content.filter((block) => !isResult(block)));
+    if (line["isSidechain"] === true) return [...results];
     if (text.startsWith(interrupted)) return [...results, { kind: "end", reason: "cancelled" }];
     if (line["isCompactSummary"] === true) return [...results, { kind: "remark", text: compacted }];
-    const isOfUser = line["isSidechain"] !== true && line["isMeta"] !== true && !ofProgram.test(text);
-    if (said.length === 0 || text === "" || !isOfUser) return [...results];
+    const isOfUser = text !== "" && line["isMeta"] !== true && !ofProgram.test(text);
+    if (!isOfUser) return [...results];
     const command = /<command-name>(.*?)<\/command-name>/s.exec(text)?.[1];
     if (command === undefined) return [...programIn(line), ...results, { kind: "user", text }];
     const args = /<command-args>(.*?)<\/command-args>/s.exec(text)?.[1] ?? "";

@@ -60,6 +60,8 @@ export async function readTranscript(file: string, signal: AbortSignal): Promise
     damages.push(reading.damage && `${basename(part.file)}: ${reading.damage}`);
     for (const remark of reading.remarks) remarks.add(`${basename(part.file)}: ${remark}`);
   }
+  if (main.entries.length > 0 && main.entries.every(({ at }) => at === undefined))
+    remarks.add("it has no times, so that all of it seems to have happened at once, in 1970");
   const missing = subagentsIn(format, main.entries) - parts.length;
   if (missing > 0) remarks.add(`it has nothing of what ${countOf(missing, "subagent")} did`);
   // Stable, so that what has the same time stays in its order.
