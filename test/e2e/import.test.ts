@@ -279,3 +279,17 @@ test("a config without required graders, and an import without a config, are ref
   const none = await runCli(["grade", "--config", "none.yaml"], { cwd: folder.path });
   expect([none.code, none.stderr.includes("no required graders")]).toEqual([2, true]);
 });
+
+test("a call that the user stopped is not one that worked", async () => {
+  using folder = folderOf({
+    "graders.yaml": graders({
+      type: "tool_calls",
+      config: { required_tools: ["trigger-long-running-operation"] },
+    }),
+  });
+  const { trial } = await importInto(folder.path, join(fixtures, "codex-interrupted"));
+  expect(trial.tools).toMatchObject({ servers: { everything: { calls: 1, errors: 1 } } });
+  expect(trial.warnings).toContain("turn 1 ended early: the user, or the program, stopped it");
+  const { code } = await runCli(["grade", "--config", "graders.yaml"], { cwd: folder.path });
+  expect(code).toBe(1);
+});

@@ -107,7 +107,12 @@ function createReader(): TranscriptReader {
         if (ended.has(callId)) return [];
         const output = parsed(item["output"] ?? item["tools"]);
         const { success, content } = asObject(output);
-        const status = success === false ? "failed" : "completed";
+        // That a server answered is said elsewhere, and before; what the model got may only say that the call was stopped.
+        const isFailed =
+          success === false ||
+          names.get(callId)?.origin !== undefined ||
+          (typeof output === "string" && output.startsWith("aborted"));
+        const status = isFailed ? "failed" : "completed";
         return [
           { kind: "tool", ...end(callId, { status, ...common.optional("result", content ?? output) }) },
         ];
