@@ -1,7 +1,14 @@
 import { maxMessageBytes } from "../base/limits.ts";
 import { McpvalsError } from "../base/error.ts";
 import { asObject, withoutUndefined, type Json } from "../base/json.ts";
-import { countOf, jsonOf, textOf, type WireObject } from "./programs/preset.ts";
+import {
+  type AcpForm,
+  type AgentNotice,
+  countOf,
+  jsonOf,
+  textOf,
+  type WireObject,
+} from "./programs/preset.ts";
 import type { Emit, EventBody } from "../model/event.ts";
 import { toolOrigin, type ToolOrigin } from "./tool-origin.ts";
 import { presetNamed } from "./programs/presets.ts";
@@ -39,6 +46,7 @@ export class AcpUpdates {
   readonly #recorded = new Set<string>();
   #turn: number | undefined;
   #failure: string | undefined;
+  #ended: AgentNotice["end"];
   #cost: Cost | undefined;
   #text = "";
   #messageId: string | undefined;
@@ -52,6 +60,11 @@ export class AcpUpdates {
     return this.#failure;
   }
 
+  /** How this turn ended, if a notice said so. */
+  get ended(): AgentNotice["end"] {
+    return this.#ended;
+  }
+
   /** What the session has cost so far; undefined when the agent does not report it. */
   get cost(): Cost | undefined {
     return this.#cost;
@@ -61,6 +74,7 @@ export class AcpUpdates {
   begin(turn: number): void {
     this.#turn = turn;
     this.#failure = undefined;
+    this.#ended = undefined;
   }
 
   /** Updates are ignored until the next turn begins. */
@@ -103,7 +117,8 @@ export class AcpUpdates {
   /** Whether an update is a notice, which is recorded as output; a notice after a failure is its reason. */
   #isNotice(update: WireObject): boolean {
     const notice = presetNamed(this.#options.preset)?.acp.readNotice?.(update) ?? {};
-    const { note, failure, isRefused, program } = notice;
+    const { note, failure, isRefused, program, end } = notice;
+    if (end !== undefined) this.#ended = end;
     if (failure !== undefined) this.#failure = failure ?? undefined;
     else if (note !== undefined && this.#failure !== undefined) this.#failure = note.trim();
     if (program !== undefined) this.#emit({ type: "agent.reported", program });
@@ -224,12 +239,11 @@ function costIn({ amount, currency }: WireObject): Cost | undefined {
 
 /** Tokens and cost of each turn, if an agent reports tokens with its response to the prompt; single requests are unknown. */
 export class AcpUsage {
-  readonly #of: "turn" | "session";
+  readonly #of: NonNullable<AcpForm["usage"]>;
   #before: Counts = { inputTokens: 0, outputTokens: 0 };
   #costBefore = 0;
 
-  /** `session`: the agent reports the sum of all turns so far. */
-  constructor(of: "turn" | "session") {
+  constructor(of: NonNullable<AcpForm["usage"]>) {
     this.#of = of;
   }
 
@@ -244,9 +258,11 @@ export class AcpUsage {
     return { ...(usage ?? { inputTokens: 0, outputTokens: 0, isPartial: true }), cost: { ...cost, amount } };
   }
 
-  #tokens(answer: unknown): Counts | undefined {
-    const reported = reportedUsage(asObject(asObject(answer)["usage"]));
-    if (reported === undefined || this.#of === "turn") return reported;
+  #tokens(answer: unknown): Omit<Usage, "cost"> | undefined {
+    const { usage, _meta } = asObject(answer);
+    const reported = reportedUsage(asObject(usage)) ?? quotaOf(asObject(_meta));
+    if (this.#of === "part" && reported !== undefined) return { ...reported, isPartial: true };
+    if (reported === undefined || this.#of !== "session") return reported;
     const before = this.#before;
     this.#before = reported;
     const keys = Object.keys(reported) as (keyof Counts)[];
@@ -258,6 +274,13 @@ export class AcpUsage {
 type Counts = Omit<Usage, "cost" | "isPartial">;
 
 type Cost = NonNullable<Usage["cost"]>;
+
+/** As Gemini CLI reports tokens. */
+function quotaOf({ quota }: WireObject): Counts | undefined {
+  const { input_tokens: input, output_tokens: output } = asObject(asObject(quota)["token_count"]);
+  const isKnown = typeof input === "number" && typeof output === "number";
+  return isKnown ? { inputTokens: countOf(input), outputTokens: countOf(output) } : undefined;
+}
 
 function reportedUsage(usage: WireObject): Counts | undefined {
   const count = (key: string): number | undefined => {

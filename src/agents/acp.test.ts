@@ -162,6 +162,15 @@ describe("AcpUsage", () => {
     expect(answers.map((each) => usage.take(each, undefined))).toEqual(expected);
   });
 
+  it("says so where an agent reports a part of its tokens, also as Gemini CLI does", () => {
+    const quota = { token_count: { input_tokens: 7, output_tokens: 3 } };
+    const tokens = { inputTokens: 7, outputTokens: 3 };
+    const part = new AcpUsage("part");
+    expect(part.take({ usage: tokens }, undefined)).toEqual({ ...tokens, isPartial: true });
+    expect(part.take({ _meta: { quota } }, undefined)).toEqual({ ...tokens, isPartial: true });
+    expect(new AcpUsage("turn").take({ _meta: { quota } }, undefined)).toEqual(tokens);
+  });
+
   it("counts cached tokens as input, however they are reported", () => {
     const tokens = { inputTokens: 90, outputTokens: 20, cachedReadTokens: 10, cachedWriteTokens: 5 };
     const inputOf = (totalTokens: number): unknown =>

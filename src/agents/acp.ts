@@ -10,7 +10,8 @@ import type {
 } from "@agentclientprotocol/sdk";
 import { McpvalsError } from "../base/error.ts";
 import { asObject, isJsonObject, withoutUndefined, type Json } from "../base/json.ts";
-import type { AcpAgentSpec, PermissionPolicy } from "../model/agent.ts";
+import type { AcpAgentSpec, PermissionPolicy, SystemPrompt } from "../model/agent.ts";
+import { mergeObjects } from "./programs/options.ts";
 import { textOf, type WireObject } from "./programs/preset.ts";
 import type { TurnEnd } from "../model/event.ts";
 import { abortWithAny, settlesWithin, withDeadline } from "../process/deadline.ts";
@@ -43,7 +44,8 @@ export interface AcpAgentOptions extends HomeOptions {
  * turns in one session, and is stopped with everything that it started.
  *
  * `prepare` throws McpvalsError `agent/program-not-found`. `run` throws `agent/spawn-failed`, `agent/exited`,
- * `agent/protocol`, `agent/startup-timeout`, `agent/auth`, `agent/failed`, `agent/home`, `agent/skills`, `agent/model-not-offered`, and
+ * `agent/protocol`, `agent/startup-timeout`, `agent/auth`, `agent/failed`, `agent/home`, `agent/skills`, `agent/model-not-offered`,
+ * `agent/option-not-offered`, and
  * the signal's reason.
  */
 export function createAcpAgent(spec: AcpAgentSpec, options: AcpAgentOptions): AgentDriver {
@@ -136,6 +138,8 @@ class AcpSession {
   #turn = 0;
   #id = "";
   #model: string | undefined;
+  /** The options of the session with their values. */
+  #offered: readonly WireObject[] = [];
   #foreignReported = false;
 
   /** Begins to listen to the program. */
@@ -170,17 +174,28 @@ class AcpSession {
   async open(): Promise<void> {
     const { spec } = this.#options;
     const preset = presetNamed(spec.preset)?.acp;
+    const { mode: chosen, ...others } = spec.sessionOptions ?? {};
+    const mode = chosen ?? preset?.mode;
     const session = await this.#begin(await this.#initialize());
     const id = textOf(session["sessionId"]);
     if (id === undefined) throw this.#protocolError("began a session without an id");
     this.#id = id;
-    const modeId = preset?.mode;
-    if (modeId !== undefined && asObject(session["modes"])["currentModeId"] !== modeId)
-      await this.#ask("session/set_mode", { sessionId: id, modeId });
-    this.#model = modelSetting(session)?.current;
-    if (spec.model === undefined || (preset?.model.by ?? "session") !== "session") return;
-    await this.#chooseModel(spec.model, session);
-    this.#model = spec.model;
+    this.#offered = objectsIn(session["configOptions"]);
+    if (mode !== undefined) await this.#chooseMode(mode, asObject(session["modes"]));
+    this.#model = textOf(settingOf(this.#offered.find(isOf("model")))?.current);
+    if (spec.model !== undefined && (preset?.model.by ?? "session") === "session") {
+      await this.#chooseModel(spec.model);
+      this.#model = spec.model;
+    }
+    // What is offered may depend on the model.
+    const { effort } = spec.session ?? {};
+    if (effort !== undefined) await this.#set("effort", this.#offered.find(isOf("thought_level")), effort);
+    for (const [option, value] of Object.entries(others))
+      await this.#set(
+        `sessionOptions.${option}`,
+        this.#offered.find(({ id: each }) => each === option),
+        value,
+      );
   }
 
   /** Plays one user turn. Throws McpvalsError, and the signal's reason. */
@@ -196,6 +211,13 @@ class AcpSession {
     try {
       answer = await this.#ask("session/prompt", params, `in turn ${turn + 1}`, Infinity);
       signal.throwIfAborted();
+    } catch (error) {
+      const { ended } = this.#updates;
+      if (ended === undefined || !(error instanceof McpvalsError) || error.code !== "agent/failed")
+        throw error;
+      emit({ type: "agent.usage", source: "agent", usage: ended.usage });
+      emit({ type: "turn.finished", turn, reason: ended.reason });
+      return;
     } finally {
       this.#updates.end();
     }
@@ -229,8 +251,8 @@ class AcpSession {
     this.#otherLines.finish();
   }
 
-  /** Returns whether the agent can reach servers over HTTP. */
-  async #initialize(): Promise<boolean> {
+  /** Returns the agent's capabilities. */
+  async #initialize(): Promise<WireObject> {
     const { spec, program, context, version } = this.#options;
     const params = {
       protocolVersion,
@@ -249,20 +271,30 @@ class AcpSession {
     const info = [textOf(name), textOf(itsVersion)].filter((text) => text !== undefined).join(" ");
     const known = withoutUndefined({ model: spec.model, program: info === "" ? undefined : info });
     context.emit({ type: "agent.started", agent: spec.name, kind: "acp", ...known, pid });
-    return asObject(asObject(agentCapabilities)["mcpCapabilities"])["http"] === true;
+    return asObject(agentCapabilities);
   }
 
   /** Begins the session. If the agent asks for a login and has a key, it logs in and is asked again. */
-  async #begin(canHttp: boolean): Promise<WireObject> {
+  async #begin({ mcpCapabilities, sessionCapabilities }: WireObject): Promise<WireObject> {
     const { spec, context, cwd } = this.#options;
     const preset = presetNamed(spec.preset)?.acp;
+    const { meta = {}, systemPrompt: prompt } = spec.session ?? {};
+    if (prompt !== undefined) this.#checkSystemPrompt(prompt, asObject(sessionCapabilities)["systemPrompt"]);
+    const systemPrompt = prompt && { mode: prompt.mode, content: [{ type: "text", text: prompt.text }] };
+    const canHttp = asObject(mcpCapabilities)["http"] === true;
     const overHttp = spec.connect === undefined ? canHttp : spec.connect === "http";
     const mcpServers: McpServer[] = context.endpoints.map(({ server: name, url, bridge }) => {
       if (overHttp) return { type: "http", name, url, headers: [] };
       const env = Object.entries(bridge.env).map(([variable, value]) => ({ name: variable, value }));
       return { name, command: bridge.command, args: [...bridge.args], env };
     });
-    const params = withoutUndefined({ cwd, mcpServers, _meta: preset?.sessionMeta });
+    const allMeta = mergeObjects(preset?.sessionMeta ?? {}, meta);
+    const params = withoutUndefined({
+      cwd,
+      mcpServers,
+      systemPrompt,
+      _meta: Object.keys(allMeta).length === 0 ? undefined : allMeta,
+    });
     try {
       return await this.#ask("session/new", params);
     } catch (error) {
@@ -275,20 +307,70 @@ class AcpSession {
     }
   }
 
-  async #chooseModel(model: string, session: WireObject): Promise<void> {
-    const setting = modelSetting(session);
+  /** The protocol has a capability for system prompts, and another one for those that take the place of the agent's own. */
+  #checkSystemPrompt({ mode }: SystemPrompt, capability: unknown): void {
+    const isOffered = typeof capability === "object" && capability !== null;
+    if (isOffered && (mode === "append" || asObject(asObject(capability)["mode"])["override"] !== undefined))
+      return;
+    const what = isOffered ? "a system prompt in the place of its own" : "a system prompt";
+    throw this.#notOffered(
+      `take ${what} in the session`,
+      "Leave systemPrompt out, or give the text by the program's own arguments or files.",
+    );
+  }
+
+  #notOffered(what: string, hint: string): McpvalsError {
+    const message = `agent ${this.#options.spec.name} does not ${what}`;
+    return new McpvalsError("agent/option-not-offered", message, { hint });
+  }
+
+  /** Modes are an option of the session, or of their own in programs that have no such option. */
+  async #chooseMode(mode: string | boolean, modes: WireObject): Promise<void> {
+    const option = this.#offered.find(isOf("mode"));
+    const ids = objectsIn(modes["availableModes"]).flatMap(({ id }) => textOf(id) ?? []);
+    if (option !== undefined || ids.length === 0) return this.#set("sessionOptions.mode", option, mode);
+    if (typeof mode !== "string" || !ids.includes(mode))
+      throw this.#notOffered(`offer ${String(mode)} for sessionOptions.mode`, `It offers ${ids.join(", ")}.`);
+    if (modes["currentModeId"] === mode) return;
+    await this.#ask("session/set_mode", { sessionId: this.#id, modeId: mode });
+  }
+
+  /** Sets an option of the session; `name` is the key of the config. */
+  async #set(name: string, option: WireObject | undefined, value: string | boolean): Promise<void> {
+    const setting = settingOf(option);
+    if (setting === undefined) {
+      const ids = this.#offered.flatMap(({ id }) => textOf(id) ?? []);
+      const hint =
+        ids.length === 0 ? "Its session has no options." : `The options of its session: ${ids.join(", ")}.`;
+      throw this.#notOffered(`have an option of its session for ${name}`, hint);
+    }
+    const { configId, values, current, isSwitch } = setting;
+    const isOffered = isSwitch ? typeof value === "boolean" : values.includes(String(value));
+    if (!isOffered)
+      throw this.#notOffered(`offer ${String(value)} for ${name}`, `It offers ${values.join(", ")}.`);
+    if (current === value) return;
+    const params = { sessionId: this.#id, configId, value: isSwitch ? value : String(value) };
+    const answer = await this.#ask(
+      "session/set_config_option",
+      isSwitch ? { ...params, type: "boolean" } : params,
+    );
+    if (Array.isArray(answer["configOptions"])) this.#offered = objectsIn(answer["configOptions"]);
+  }
+
+  async #chooseModel(model: string): Promise<void> {
+    const option = this.#offered.find(isOf("model"));
+    const setting = settingOf(option);
     const { name } = this.#options.spec;
     if (setting === undefined)
       throw new McpvalsError("agent/model-not-offered", `agent ${name} does not support choosing a model`, {
         hint: "Leave model out, and choose it by the program's own arguments or variables.",
       });
-    const { configId, values, current } = setting;
+    const { values } = setting;
     if (!values.includes(model))
       throw new McpvalsError("agent/model-not-offered", `agent ${name} does not offer the model ${model}`, {
         hint: `It offers ${values.join(", ")}.`,
       });
-    if (current === model) return;
-    await this.#ask("session/set_config_option", { sessionId: this.#id, configId, value: model });
+    await this.#set("model", option, model);
   }
 
   /**
@@ -410,24 +492,34 @@ class AcpSession {
   }
 }
 
-interface ModelSetting {
+interface SessionSetting {
   readonly configId: string;
   readonly values: readonly string[];
-  readonly current: string | undefined;
+  readonly current: string | boolean | undefined;
+  /** It is on or off. */
+  readonly isSwitch: boolean;
 }
 
-/** The setting that chooses the model, in the answer to `session/new`; undefined when the agent has none. */
-function modelSetting({ configOptions }: WireObject): ModelSetting | undefined {
-  const setting = objectsIn(configOptions).find(
-    ({ category, type }) => category === "model" && type === "select",
-  );
-  const configId = textOf(setting?.["id"]);
-  if (setting === undefined || configId === undefined) return undefined;
-  const choices = objectsIn(setting["options"]).flatMap((choice) =>
+/** Finds the option of a session that chooses the model, the mode or the effort. */
+function isOf(wanted: "model" | "mode" | "thought_level"): (option: WireObject) => boolean {
+  return ({ category, type }) => category === wanted && type === "select";
+}
+
+/** An option of a session; undefined for one of an unknown type. */
+function settingOf(option: WireObject | undefined): SessionSetting | undefined {
+  const configId = textOf(option?.["id"]);
+  if (option === undefined || configId === undefined) return undefined;
+  const { type, currentValue, options } = option;
+  if (type === "boolean") {
+    const current = typeof currentValue === "boolean" ? currentValue : undefined;
+    return { configId, values: ["true", "false"], current, isSwitch: true };
+  }
+  if (type !== "select") return undefined;
+  const choices = objectsIn(options).flatMap((choice) =>
     "options" in choice ? objectsIn(choice["options"]) : [choice],
   );
   const values = choices.flatMap(({ value }) => textOf(value) ?? []);
-  return { configId, values, current: textOf(setting["currentValue"]) };
+  return { configId, values, current: textOf(currentValue), isSwitch: false };
 }
 
 /**

@@ -3,7 +3,7 @@ import { copyFile, lstat, readdir, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, isAbsolute, join } from "node:path";
 import type { ErrorCode } from "../base/catalogue.ts";
-import { templateNames, templatePlace } from "./declared-agents.ts";
+import { type TemplateName, templateNames, templatePlace } from "./declared-agents.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { AcpAgentSpec, AgentSkills, CommandAgentSpec } from "../model/agent.ts";
 import { maxExpansionLength } from "../base/limits.ts";
@@ -116,7 +116,9 @@ export async function findAgentProgram(
 }
 
 /** The values of the names in a program's command line; see `CommandAgentSpec`. */
-export interface TemplateValues extends Readonly<Record<(typeof templateNames)[number], string>> {
+export interface TemplateValues extends Readonly<Record<Exclude<TemplateName, "server">, string>> {
+  /** The server that the argument is for. */
+  readonly server?: string;
   /** Addresses by server; absent for a command line, which every user of the machine can read. */
   readonly servers?: ReadonlyMap<string, string>;
 }
@@ -139,7 +141,7 @@ export function fillTemplate(text: string, { servers, ...values }: TemplateValue
     if (written === "{{") return "{";
     if (server !== undefined) return addressOf(server, servers);
     const known = templateNames.find((each) => each === name);
-    return known === undefined ? written : room.take(values[known]);
+    return known === undefined ? written : room.take(values[known] ?? "");
   });
 }
 

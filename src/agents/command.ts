@@ -125,7 +125,7 @@ async function playTurn(
   const program = await startAgentProgram({
     name,
     command: fillTemplate(spec.command, publicValues),
-    args: args.map((text) => fillTemplate(text, publicValues)),
+    args: args.flatMap((text) => argumentsOf(text, publicValues, [...(values.servers?.keys() ?? [])])),
     env: mapValues(spec.env, (text) => fillTemplate(text, values)),
     cwd: values.cwd,
     emit,
@@ -162,6 +162,12 @@ async function playTurn(
       { hint: "Its output was cut off, or the program ended too early; run the same command in a terminal." },
     );
   return reason;
+}
+
+/** One argument, or, where it has `{server}`, one for each server. */
+function argumentsOf(text: string, values: TemplateValues, servers: readonly string[]): readonly string[] {
+  if (!mentions(text, "server")) return [fillTemplate(text, values)];
+  return servers.map((server) => fillTemplate(text, { ...values, server }));
 }
 
 /** What is known of a turn when its program has ended. */

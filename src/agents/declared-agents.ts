@@ -1,18 +1,31 @@
 import { hash } from "node:crypto";
 import * as z from "zod";
 import { didYouMean, suggestion } from "../base/did-you-mean.ts";
-import { asList, asObject, exact, type Exact, formatKeyPath, type KeyPath } from "../base/json.ts";
+import { asList, asObject, exact, type Exact, formatKeyPath, type KeyPath, mapValues } from "../base/json.ts";
 import {
   type AgentSpec,
   type BuiltinAgentSpec,
   builtinAgents,
   type CommandAgentSpec,
+  efforts,
   homes,
   modelAgent,
   modelAgentSchema,
+  permissionPolicies,
   type ProgramAgentSpec,
   scriptedAgentSchema,
+  type SystemPrompt,
 } from "../model/agent.ts";
+import {
+  type Addition,
+  additionOf,
+  asksInSession,
+  type GivenSettings,
+  type OptionWays,
+  type ProgramSettings,
+  settingNames,
+  wayOf,
+} from "./programs/options.ts";
 import {
   type AgentPreset,
   agentPresets,
@@ -25,6 +38,7 @@ import {
   closedObject,
   filledText,
   argumentText,
+  nameKey,
   httpUrl,
   optional,
   variableNames,
@@ -38,6 +52,15 @@ const modelProxy = closedObject({
   variable: filledText.describe("Environment variable of the program that is set to the proxy's URL."),
 }).meta({ id: "ModelProxy", title: "Model proxy", description: "The API that the proxy forwards to." });
 
+const systemPrompt = z.union([
+  filledText,
+  closedObject({ replace: filledText.describe("Takes the place of the program's own.") }).meta({
+    id: "ReplacedPrompt",
+    title: "Replaced system prompt",
+    description: "A text in the place of the program's own system prompt.",
+  }),
+]);
+
 const programFields = {
   preset: optional(
     z.enum(agentPresets),
@@ -50,6 +73,7 @@ const programFields = {
     "the preset's; without one it is required",
   ),
   args: optional(z.array(argumentText), "Its arguments.", "the preset's"),
+  extraArgs: optional(z.array(argumentText), "Arguments that are added to those of the preset.", "none"),
   env: variables.default({}).describe("Environment variables for the program, on top of a small safe set."),
   inheritEnv: variableNames
     .default([])
@@ -67,6 +91,26 @@ const programFields = {
     "`trial`",
   ),
   model: optional(filledText, "Model id in the program's own notation.", "chosen by the program"),
+  effort: optional(
+    z.enum(efforts),
+    "How much its model may reason; a level that the program does not know is an error.",
+    "chosen by the program",
+  ),
+  systemPrompt: optional(
+    systemPrompt,
+    "A text that is added to the program's own system prompt, or `replace` with one that takes its place.",
+    "the program's own",
+  ),
+  maxTurns: optional(
+    z.int().min(1),
+    "Most requests to its model in one user turn; a turn that needs more ends as `max-steps`.",
+    "chosen by the program",
+  ),
+  allowedTools: optional(
+    z.array(filledText.regex(/^[^,]+$/, { error: "must be one name, without a comma" })),
+    "Of the program's own tools, the only ones that it may use, by its names; tools of servers stay.",
+    "all",
+  ),
   connect: optional(
     z.enum(["http", "bridge"]),
     "How it reaches servers: by URL (`http`), or by a command that it starts (`bridge`).",
@@ -106,16 +150,83 @@ function checkProgram(
   }
 }
 
+type SettingFields = Pick<
+  Program,
+  "allowedTools" | "args" | "effort" | "env" | "extraArgs" | "home" | "maxTurns" | "preset" | "systemPrompt"
+> & { readonly permissions?: ProgramSettings["permissions"] | undefined };
+
+/** Refuses settings that a program does not take, and those that would have no effect. */
+function checkSettings(
+  agent: SettingFields,
+  ways: Partial<OptionWays>,
+  context: z.core.$RefinementCtx,
+): void {
+  const { preset, args, extraArgs } = agent;
+  if (extraArgs !== undefined && (preset === undefined || args !== undefined))
+    refuse(context, "adds to the args of a preset: without these, write them into args", "extraArgs");
+  const settings = settingsOf(agent);
+  for (const name of settingNames) {
+    if (settings[name] === undefined) continue;
+    const problem = settingProblem(agent, wayOf(ways, settings, name));
+    if (problem !== undefined) refuse(context, problem, name);
+  }
+}
+
+function settingProblem(
+  { preset, args, env, home }: SettingFields,
+  way: Addition | string | undefined,
+): string | undefined {
+  if (way === undefined) return "needs a preset, which knows how the program takes it: use its args or env";
+  if (typeof way === "string")
+    return `cannot be set: ${preset === undefined ? "the program" : presets[preset].title} ${way}`;
+  if (args !== undefined && (way.args ?? way.serverArg) !== undefined)
+    return "has no effect beside args of your own: write it among them";
+  if (home === "user" && way.files !== undefined)
+    return "cannot be set with home: user: the program reads it from a file of the trial's own home";
+  const variable = Object.keys(way.env ?? {}).find((each) => Object.hasOwn(env, each));
+  return variable === undefined ? undefined : `has no effect beside ${variable} in env: write it there`;
+}
+
+function settingsOf({
+  allowedTools,
+  effort,
+  maxTurns,
+  permissions,
+  systemPrompt: prompt,
+}: SettingFields): GivenSettings {
+  return { allowedTools, effort, maxTurns, permissions, systemPrompt: promptOf(prompt) };
+}
+
+function promptOf(prompt: Program["systemPrompt"]): SystemPrompt | undefined {
+  if (prompt === undefined) return undefined;
+  return typeof prompt === "string"
+    ? { mode: "append", text: prompt }
+    : { mode: "override", text: prompt.replace };
+}
+
+function acpWays(preset: AgentPreset | undefined): Partial<OptionWays> {
+  return preset === undefined ? asksInSession : presets[preset].acp.options;
+}
+
 const acpAgentSchema = closedObject({
   type: z.literal("acp").describe("A program that speaks the Agent Client Protocol."),
   ...programFields,
   permissions: optional(
-    z.enum(["allow", "allow-mcp", "deny"]),
+    z.enum(permissionPolicies),
     "The answer to its permission requests; `allow-mcp` allows only tools of servers.",
     "`allow`; with `cwd`, `allow-mcp`",
   ),
+  sessionOptions: optional(
+    z.record(nameKey, z.union([filledText, z.boolean()])),
+    "Options of its session by id, as the program offers them; `mode` is also the session's mode.",
+    "the program's own",
+  ),
 })
   .superRefine(checkProgram)
+  // mcpvals itself answers its permission requests.
+  .superRefine((agent, context) =>
+    checkSettings({ ...agent, permissions: undefined }, acpWays(agent.preset), context),
+  )
   .superRefine(({ preset, connect, model, args }, context) => {
     if (preset === undefined) return;
     const { acp } = presets[preset];
@@ -133,6 +244,11 @@ const acpAgentSchema = closedObject({
 const commandAgentSchema = closedObject({
   type: z.literal("command").describe("A program that is started for each user turn."),
   ...programFields,
+  permissions: optional(
+    z.enum(permissionPolicies),
+    "What a preset lets the program do without asking; `allow-mcp` allows only tools of servers. What it would ask for is denied.",
+    "`allow`; without a preset, as its arguments say",
+  ),
   nextArgs: optional(
     z.array(z.string()),
     "Arguments of every turn but the first.",
@@ -151,6 +267,9 @@ const commandAgentSchema = closedObject({
   ),
 })
   .superRefine(checkProgram)
+  .superRefine((agent, context) =>
+    checkSettings(agent, agent.preset === undefined ? {} : presets[agent.preset].headless.options, context),
+  )
   .superRefine(({ preset, model, command = "", args, nextArgs = [], env }, context) => {
     // The preset's arguments name the model; one that no part of the command line names has no effect.
     if (model === undefined || (preset !== undefined && args === undefined)) return;
@@ -162,7 +281,7 @@ const commandAgentSchema = closedObject({
     id: "CommandAgent",
     title: "Command agent",
     description:
-      "A program that is started once for each user turn. In `command`, `args` and `env`, `{prompt}`, `{promptJson}` (it as a JSON string), `{workspace}`, `{cwd}`, `{mcpConfig}` (a file with `mcpServers`), `{model}`, `{session}` (id of the session before) and, in `env` only, `{servers.NAME.url}` are replaced; `{{` writes a brace.",
+      "A program that is started once for each user turn. In `command`, `args` and `env`, `{prompt}`, `{promptJson}` (it as a JSON string), `{workspace}`, `{cwd}`, `{mcpConfig}` (a file with `mcpServers`), `{model}`, `{session}` (id of the session before), in arguments `{server}` (which are repeated for each server) and, in `env` only, `{servers.NAME.url}` are replaced; `{{` writes a brace.",
   });
 
 const agents = [modelAgentSchema, scriptedAgentSchema, acpAgentSchema, commandAgentSchema] as const;
@@ -264,21 +383,34 @@ export function buildAgent(name: string, agent: ParsedAgent, complete: CompleteP
   if (agent.type === "scripted") return exact({ ...agent, name });
   if (agent.type === "acp") {
     const { preset, model, cwd, permissions = cwd === undefined ? "allow" : "allow-mcp" } = agent;
-    const usual = preset === undefined ? {} : acpOfPreset(preset, model);
-    return exact({ type: agent.type, ...programParts(name, agent, usual, complete), permissions });
+    const settings = { ...settingsOf(agent), permissions: undefined };
+    const { session } = additionOf(acpWays(preset), settings);
+    const usual = preset === undefined ? {} : acpOfPreset(preset, model, settings, agent.extraArgs);
+    return exact({
+      type: agent.type,
+      ...programParts(name, agent, usual, complete),
+      permissions,
+      session,
+      sessionOptions: agent.sessionOptions,
+    });
   }
   if (agent.type !== "command") {
     const { system } = agent;
-    const systemHash = system === undefined ? undefined : hash("sha256", system).slice(0, 16);
+    const systemHash = system === undefined ? undefined : systemHashOf({ mode: "override", text: system });
     return exact({ ...agent, type: "model", name, systemHash });
   }
+  const isPreset = agent.preset !== undefined && agent.args === undefined;
+  const permissions = agent.permissions ?? (isPreset ? "allow" : undefined);
   const usual: Partial<CommandAgentSpec> =
-    agent.preset === undefined ? {} : commandOfPreset(agent.preset, agent.model);
+    agent.preset === undefined
+      ? {}
+      : commandOfPreset(agent.preset, agent.model, { ...settingsOf(agent), permissions }, agent.extraArgs);
   // The preset's arguments for later turns and its stdin do not fit other arguments than its own.
   const { nextArgs, stdin }: Partial<CommandAgentSpec> = agent.args === undefined ? usual : {};
   return exact({
     type: agent.type,
     ...programParts(name, agent, usual, complete),
+    permissions,
     nextArgs: agent.nextArgs ?? nextArgs,
     stdin: agent.stdin ?? stdin ?? false,
     output: agent.output ?? usual.output ?? "text",
@@ -286,14 +418,19 @@ export function buildAgent(name: string, agent: ParsedAgent, complete: CompleteP
   });
 }
 
+function systemHashOf({ mode, text }: SystemPrompt): string {
+  return hash("sha256", mode === "append" ? `+${text}` : text).slice(0, 16);
+}
+
 function programParts(
   name: string,
   agent: ParsedAcp | ParsedCommand,
-  usual: Partial<Pick<ProgramAgentSpec, "command" | "args" | "env">>,
+  usual: Partial<Pick<ProgramAgentSpec, "command" | "args" | "env" | "homeFiles" | "homePaths">>,
   complete: CompleteProgram,
 ) {
   const { preset, model, connect, cwd, home, inheritEnv, modelProxy: proxy } = agent;
   const known = preset === undefined ? undefined : presets[preset];
+  const prompt = promptOf(agent.systemPrompt);
   const usualVariables = [
     ...(known?.inheritEnv ?? []),
     ...(home === "user" ? (known?.home.variables ?? []) : []),
@@ -320,6 +457,12 @@ function programParts(
     model,
     connect,
     modelProxy: proxy === true ? known?.modelApi : proxy,
+    homeFiles: usual.homeFiles,
+    homePaths: usual.homePaths,
+    effort: agent.effort,
+    maxTurns: agent.maxTurns,
+    allowedTools: agent.allowedTools,
+    systemHash: prompt === undefined ? undefined : systemHashOf(prompt),
   };
 }
 
@@ -330,30 +473,57 @@ function programParts(
 export function acpOfPreset(
   preset: AgentPreset,
   model?: string,
-): Pick<ProgramAgentSpec, "command" | "args" | "env"> {
-  const { command, args, env, model: choice } = presets[preset].acp;
-  if (model === undefined || choice.by === "session") return { command, args, env };
-  const named = (text: string): string => text.replaceAll("{model}", model);
-  return choice.by === "args"
-    ? { command, args: [...args, ...choice.args.map(named)], env }
-    : { command, args, env: { ...env, [choice.variable]: named(choice.value) } };
+  settings: GivenSettings = {},
+  extraArgs: readonly string[] = [],
+): Pick<ProgramAgentSpec, "command" | "args" | "env" | "homeFiles" | "homePaths"> {
+  const { command, args, env, model: choice, options } = presets[preset].acp;
+  const added = additionOf(options, settings);
+  const chosen = model === undefined ? undefined : choice;
+  const named = (text: string): string => text.replaceAll("{model}", model ?? "");
+  const modelArgs = chosen?.by === "args" ? chosen.args.map(named) : [];
+  const modelEnv = chosen?.by === "env" ? { [chosen.variable]: named(chosen.value) } : {};
+  return {
+    command,
+    args: [...args, ...modelArgs, ...added.args, ...extraArgs],
+    env: { ...env, ...modelEnv, ...added.env },
+    homeFiles: added.files,
+    homePaths: added.paths,
+  };
+}
+
+/** A text in which nothing is replaced. */
+function literal(text: string): string {
+  return text.replaceAll("{", "{{");
 }
 
 /** What a preset decides of an agent that is started for each turn; templates are left in its arguments. */
 export function commandOfPreset(
   preset: AgentPreset,
   model?: string,
+  settings: GivenSettings = {},
+  extraArgs: readonly string[] = [],
 ): Omit<CommandAgentSpec, "type" | "name" | "preset"> {
-  const { command, args, nextArgs, modelArgs, env, stdin, usesClientFile } = presets[preset].headless;
-  const withModel = (list: readonly string[]): readonly string[] => {
+  const { command, args, nextArgs, modelArgs, env, stdin, usesClientFile, options } =
+    presets[preset].headless;
+  const added = additionOf(options, settings);
+  const forServers = added.serverArg === "" ? [] : [added.serverArg];
+  const more = [
+    ...(model === undefined ? [] : modelArgs),
+    ...added.args.map(literal),
+    ...forServers,
+    ...extraArgs,
+  ];
+  const withMore = (list: readonly string[]): readonly string[] => {
     const at = list.findIndex((each) => each.startsWith("-"));
-    return model === undefined ? list : [...list.slice(0, at), ...modelArgs, ...list.slice(at)];
+    return [...list.slice(0, at), ...more, ...list.slice(at)];
   };
   return {
     command,
-    args: withModel(args),
-    nextArgs: withModel(nextArgs),
-    env,
+    args: withMore(args),
+    nextArgs: withMore(nextArgs),
+    env: { ...env, ...mapValues(added.env, literal) },
+    homeFiles: added.files,
+    homePaths: added.paths,
     output: preset,
     stdin,
     configFiles: usesClientFile ? [preset] : [],
@@ -369,6 +539,7 @@ export const templateNames = [
   "mcpConfig",
   "model",
   "session",
+  "server",
 ] as const;
 export type TemplateName = (typeof templateNames)[number];
 
@@ -495,6 +666,11 @@ function checkText({ text, ...place }: PlacedText, servers: readonly string[]): 
     if (isName(doubled)) {
       const where = formatKeyPath(place.path);
       return [`${written} in ${where} writes {${doubled}}}; did you mean {${doubled}}?`];
+    }
+    if (inner === "server" && place.before === undefined) {
+      const where = formatKeyPath(place.path);
+      const hint = "There an argument is repeated for each server of the trial.";
+      return [problem(place.path, `${where}: {server} stands only in arguments`, { text: written, hint })];
     }
     return inner === "" || isName(inner) ? [] : checkInner(inner, written, place, servers);
   });

@@ -11,6 +11,7 @@ import { runningPlatform } from "../process/environment.ts";
 import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
 import type { Secret } from "../trace/redact.ts";
 import type { AgentContext } from "./driver.ts";
+import { type HomeFiles, mergeFiles } from "./programs/options.ts";
 import type { LoginFile } from "./programs/preset.ts";
 import { presetNamed } from "./programs/presets.ts";
 
@@ -40,18 +41,24 @@ export async function environmentAtHome(
   const variables = variablesOf(home);
   for (const folder of new Set(Object.values(variables).filter((value) => value.startsWith(home))))
     await mkdir(folder, { recursive: true, mode: 0o700 });
+  const { withKey } = known ?? {};
+  let files: HomeFiles = withKey !== undefined && (env[withKey.variable] ?? "") !== "" ? withKey.files : {};
   for (const login of known?.login ?? []) {
     const content = readLogin(name, login, userHome[login.variable] ?? join(user, login.folder));
     if (content === undefined) continue;
     for (const value of secretsIn(content)) onSecret?.({ name: `login of ${name}`, value });
-    await writePrivate(join(home, login.folder, login.file), JSON.stringify(content, undefined, 2));
+    files = { ...files, [[login.folder, login.file].filter(Boolean).join("/")]: content };
   }
-  for (const [path, content] of Object.entries(known?.files ?? {}))
-    await writePrivate(join(home, path), content);
+  files = mergeFiles(mergeFiles(files, known?.files), spec.homeFiles);
+  for (const [path, content] of Object.entries(files)) {
+    const text = typeof content === "string" ? content : JSON.stringify(content, undefined, 2);
+    await writePrivate(join(home, path), text);
+  }
   const caches = Object.entries({ ...cachesOf(command), ...known?.caches })
     .map(([variable, folder]) => [variable, join(user, folder)] as const)
     .filter(([, folder]) => existsSync(folder));
-  const own = { ...variables, ...Object.fromEntries(caches) };
+  const paths = mapValues(spec.homePaths ?? {}, (path) => join(home, path));
+  const own = { ...variables, ...Object.fromEntries(caches), ...paths };
   // In the environment of a command agent, names in braces are replaced.
   const written = spec.type === "command" ? mapValues(own, (value) => value.replaceAll("{", "{{")) : own;
   return { ...written, ...env };

@@ -200,6 +200,9 @@ export const errorCatalogue = {
   "agent/model-not-offered": usage(
     "An agent program does not offer the model. Use a model that it offers, or remove model.",
   ),
+  "agent/option-not-offered": usage(
+    "An agent program does not offer a setting, or this value of it. Use one that it offers, or remove the setting.",
+  ),
   "agent/client-config": environment(
     "The config file of an agent program cannot be written or restored. Fix or move the file, or let only one run at a time use that folder.",
   ),

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { exact } from "../base/json.ts";
+import { exact, type JsonObject } from "../base/json.ts";
 import {
   anyObject,
   closedObject,
@@ -16,10 +16,17 @@ import {
 export const homes = ["trial", "user"] as const;
 
 /** What may be allowed to an agent that asks for permission. */
-const permissionPolicies = ["allow", "allow-mcp", "deny"] as const;
+export const permissionPolicies = ["allow", "allow-mcp", "deny"] as const;
 
 /** How much a model may reason before it answers. */
-const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+export const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+export type Effort = (typeof efforts)[number];
+
+/** A text that is added to a program's own system prompt, or takes the place of it; the names are those of the Agent Client Protocol. */
+export interface SystemPrompt {
+  readonly mode: "append" | "override";
+  readonly text: string;
+}
 
 /** The type of the agent of a session that was imported. */
 export const transcriptAgent = "transcript";
@@ -37,7 +44,7 @@ export const agentSummarySchema = z
     preset: z.string().describe("Name of the known program that the agent is, if it is one.").exactOptional(),
     permissions: z
       .enum(permissionPolicies)
-      .describe("How the permission requests of an agent of type `acp` are answered.")
+      .describe("How the permission requests of a program are answered. Absent: as its own arguments say.")
       .exactOptional(),
     home: z
       .enum(homes)
@@ -51,12 +58,26 @@ export const agentSummarySchema = z
       .exactOptional(),
     systemHash: z
       .string()
-      .describe("SHA-256 of the system prompt that it is given, 16 hexadecimal digits. Absent without one.")
+      .describe(
+        "SHA-256 of the system prompt that it is given, 16 hexadecimal digits; of one that is added to a program's own, with `+` before it. Absent without one.",
+      )
+      .exactOptional(),
+    maxTurns: z
+      .int()
+      .describe("Of a program: most requests to its model in one user turn. Absent: as it decides.")
+      .exactOptional(),
+    allowedTools: z
+      .array(z.string())
+      .describe("Of a program's own tools, the only ones that it may use. Absent: all.")
+      .exactOptional(),
+    sessionOptions: z
+      .record(z.string(), z.union([z.string(), z.boolean()]))
+      .describe("Options of its sessions that were set, such as `mode`.")
       .exactOptional(),
   })
   .meta({ id: "Agent", description: "An agent of the run." });
 
-export type AgentSummary = Readonly<z.output<typeof agentSummarySchema>>;
+export type AgentSummary = Model<typeof agentSummarySchema>;
 
 /** An agent with what its program reported in the trials of a run. */
 export const agentIdentitySchema = agentSummarySchema
@@ -241,12 +262,34 @@ export interface ProgramAgentSpec {
   readonly cwd?: string;
   readonly modelProxy?: ModelProxySpec;
   readonly skills?: AgentSkills;
+  /** Files that are written into the trial's home, by path with slashes; JSON is merged with what else is written there. */
+  readonly homeFiles?: Readonly<Record<string, string | JsonObject>>;
+  /** Variables that name one of these files, by its path. */
+  readonly homePaths?: Readonly<Record<string, string>>;
+  /** Absent: nobody said anything of it. */
+  readonly permissions?: PermissionPolicy;
+  readonly effort?: Effort;
+  readonly maxTurns?: number;
+  readonly allowedTools?: readonly string[];
+  /** SHA-256 of the system prompt, as in {@link agentSummarySchema}. */
+  readonly systemHash?: string;
+}
+
+/** What is asked of a program in a session of the Agent Client Protocol. */
+export interface SessionSettings {
+  /** Members of `_meta` of the request that begins it. */
+  readonly meta?: JsonObject;
+  readonly systemPrompt?: SystemPrompt;
+  readonly effort?: Effort;
 }
 
 /** A program that speaks the Agent Client Protocol on its stdin and stdout. */
 export interface AcpAgentSpec extends ProgramAgentSpec {
   readonly type: "acp";
   readonly permissions: PermissionPolicy;
+  readonly session?: SessionSettings;
+  /** Values of the session's own options, by id; `mode` is also its mode. */
+  readonly sessionOptions?: Readonly<Record<string, string | boolean>>;
 }
 
 /** The answer to an agent's own permission requests. `allow-mcp` allows calls of tools of servers only. */

@@ -199,6 +199,19 @@ const agentProgram: readonly Field[] = [
     { modelProxy: { target: "http://x", variable: "V" } },
   ],
 ];
+const presetRows = (part: string, own: JsonObject, fields: readonly Field[]): Row[] =>
+  fields.map(([field, value, becomes]) => [
+    `${part}.${field}`,
+    { agent: { preset: "claude-code", ...own, [field]: value } },
+    agents(becomes),
+  ]);
+/** Of a program with a preset. */
+const presetProgram: readonly Field[] = [
+  ["maxTurns", 3, { maxTurns: 3 }],
+  ["allowedTools", ["Read"], { allowedTools: ["Read"] }],
+  ["effort", "high", { effort: "high" }],
+  ["systemPrompt", "a", { systemHash: "7ab6a1dd47c6bc1f" }],
+];
 const programRows = (part: string, own: JsonObject, fields: readonly Field[]): Row[] =>
   fields.map(([field, value, becomes]) => [
     `${part}.${field}${field === "modelProxy" ? " ModelProxy.target ModelProxy.variable" : ""}`,
@@ -387,6 +400,11 @@ const rows: readonly Row[] = [
     ["permissions", "deny", { permissions: "deny" }],
     ["cwd", ".", { permissions: "allow-mcp" }],
   ]),
+  ...presetRows("AcpAgent", { type: "acp" }, [
+    ...presetProgram,
+    ["extraArgs", ["-d"], { args: ["-d"] }],
+    ["sessionOptions", { mode: "plan" }, { sessionOptions: { mode: "plan" } }],
+  ]),
   [
     "AcpAgent.preset",
     { agent: { type: "acp", preset: "gemini", model: "m" } },
@@ -400,6 +418,22 @@ const rows: readonly Row[] = [
     ["output", "codex", { output: "codex" }],
     ["configFiles", ["vscode"], { configFiles: ["vscode"] }],
   ]),
+  ...presetRows("CommandAgent", { type: "command" }, [
+    ...presetProgram,
+    ["permissions", "deny", { permissions: "deny" }],
+  ]),
+  [
+    "CommandAgent.extraArgs",
+    { agent: { type: "command", preset: "gemini", extraArgs: ["-d"] } },
+    agents({
+      args: ["--yolo", "-d", "--skip-trust", "--output-format", "stream-json", "--prompt={prompt}"],
+    }),
+  ],
+  [
+    "ReplacedPrompt.replace",
+    { agent: { type: "acp", preset: "claude-code", systemPrompt: { replace: "a" } } },
+    agents({ session: { systemPrompt: { mode: "override", text: "a" } } }),
+  ],
   [
     "CommandAgent.preset",
     { agent: { type: "command", preset: "claude-code" } },

@@ -167,8 +167,7 @@ export function summarizeAgent(agent: AgentSpec): AgentSummary {
       systemHash: agent.systemHash,
     });
   if (agent.type !== "acp" && agent.type !== "command") return { name, type };
-  const { model, preset, userHome } = agent;
-  const permissions = agent.type === "acp" ? agent.permissions : undefined;
+  const { model, preset, userHome, permissions, effort, systemHash, maxTurns, allowedTools } = agent;
   return withoutUndefined({
     name,
     type,
@@ -176,6 +175,11 @@ export function summarizeAgent(agent: AgentSpec): AgentSummary {
     preset,
     permissions,
     home: userHome === undefined ? ("user" as const) : ("trial" as const),
+    effort,
+    systemHash,
+    maxTurns,
+    allowedTools,
+    sessionOptions: agent.type === "acp" ? agent.sessionOptions : undefined,
   });
 }
 

@@ -194,6 +194,84 @@ describe("an agent that speaks ACP", () => {
     }
   });
 
+  it("has the options of its session set, and its system prompt", async () => {
+    const flags = ["--options", "--system-prompt=override"];
+    const systemPrompt = { mode: "override", text: "Be brief." } as const;
+    const spec = {
+      session: { effort: "high", systemPrompt },
+      sessionOptions: { fast: true, mode: "default" },
+    } as const;
+    expect(JSON.parse((await answerTo("settings", { flags, spec })) ?? "")).toEqual({
+      effort: "high",
+      fast: true,
+      systemPrompt: { mode: "override", content: [{ type: "text", text: "Be brief." }] },
+    });
+    expect(await answerTo("mode", { flags, spec })).toBe("default");
+    expect(JSON.parse((await answerTo("settings", { flags })) ?? "")).toEqual({ effort: "low", fast: false });
+  });
+
+  it.each<[flags: string, spec: Partial<AcpAgentSpec>, message: string, hint: string]>([
+    [
+      "",
+      { session: { effort: "high" } },
+      "have an option of its session for effort",
+      "Its session has no options.",
+    ],
+    ["--options", { session: { effort: "max" } }, "offer max for effort", "It offers low, high."],
+    [
+      "--options",
+      { sessionOptions: { slow: true } },
+      "have an option of its session for sessionOptions.slow",
+      "The options of its session: effort, fast.",
+    ],
+    [
+      "--options",
+      { sessionOptions: { fast: "yes" } },
+      "offer yes for sessionOptions.fast",
+      "It offers true, false.",
+    ],
+    [
+      "--options",
+      { sessionOptions: { mode: "plan" } },
+      "offer plan for sessionOptions.mode",
+      "It offers default, auto.",
+    ],
+    [
+      "",
+      { session: { systemPrompt: { mode: "append", text: "x" } } },
+      "take a system prompt in the session",
+      "Leave systemPrompt out, or give the text by the program's own arguments or files.",
+    ],
+    [
+      "--system-prompt=append",
+      { session: { systemPrompt: { mode: "override", text: "x" } } },
+      "take a system prompt in the place of its own in the session",
+      "Leave systemPrompt out, or give the text by the program's own arguments or files.",
+    ],
+  ])("is an error where it does not offer a setting: %s %j", async (flags, spec, message, hint) => {
+    const { thrown } = await play({ prompt: "say x", flags: flags.split(" ").filter(Boolean), spec });
+    expect(thrown).toMatchObject({
+      code: "agent/option-not-offered",
+      message: `agent it does not ${message}`,
+      details: { hint },
+    });
+  });
+
+  it("ends a turn as its own notice says where the answer to its prompt is an error", async () => {
+    const usage = { input_tokens: 5, cache_read_input_tokens: 2, output_tokens: 3 };
+    const result = JSON.stringify({ type: "result", subtype: "error_max_turns", usage });
+    const spec = { preset: "claude-code" };
+    const { events, thrown } = await play({
+      users: [`message ${result}\nerror -32603 no more turns`, "say x"],
+      spec,
+    });
+    expect(thrown).toBeUndefined();
+    expect(eventsOf(events, "turn.finished").map(({ reason }) => reason)).toEqual(["max-steps", "done"]);
+    expect(eventsOf(events, "agent.usage").map((event) => event.usage)).toEqual([
+      { inputTokens: 7, outputTokens: 3, cacheReadTokens: 2 },
+    ]);
+  });
+
   it("asks permission for each use, which the policy answers and the record has", async () => {
     const endpoint = await openTestEndpoint("files");
     const { events, thrown } = await play({

@@ -106,6 +106,13 @@ describe("an agent that is a program for each turn", () => {
     expect(messages(played)).toEqual([`${JSON.stringify(filled)}<say {model} $&>${endpoint.url}${cwd}`]);
   });
 
+  it("gets an argument for each server where the argument has a server's name", async () => {
+    const endpoints = [await openTestEndpoint("files"), await openTestEndpoint("db")];
+    const args = ["--allow={server}", "--end"];
+    const played = await play({ actions: [["args"]], args, endpoints });
+    expect(messages(played)).toEqual([JSON.stringify(["--allow=files", "--allow=db", "--end"])]);
+  });
+
   it("gets other arguments from the second turn on, with the session that it told", async () => {
     const thread = JSON.stringify({ type: "thread.started", thread_id: "t-7" });
     const said = (text: string): string =>

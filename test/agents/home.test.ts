@@ -260,6 +260,31 @@ describe("the login of the user", () => {
     expect(existsSync(folder)).toBe(false);
   });
 
+  it("of gemini is told that a key is there, and keeps the way that the user chose", async () => {
+    const settings = ".gemini/settings.json";
+    const chosenIn = async (user: Readonly<Record<string, unknown>>, key: object): Promise<unknown> => {
+      const { seen } = await play({ agent: { preset: "gemini", env: key }, user });
+      return JSON.parse(seen?.files[settings]?.[0] ?? "{}");
+    };
+    const oauth = { security: { auth: { selectedType: "oauth-personal" } } };
+    const withKey = { security: { auth: { selectedType: "gemini-api-key" } } };
+    expect(await chosenIn({}, {})).toEqual({});
+    expect(await chosenIn({}, { GEMINI_API_KEY: "k" })).toEqual(withKey);
+    expect(await chosenIn({ [settings]: oauth }, { GEMINI_API_KEY: "k" })).toEqual(oauth);
+  });
+
+  it("stands beside what a setting of the agent writes", async () => {
+    const user = { ".gemini/settings.json": { security: { auth: { selectedType: "oauth-personal" } } } };
+    const agent = { preset: "gemini", maxTurns: 3, systemPrompt: { replace: "Be {brief}." } };
+    const { seen } = await play({ agent, user });
+    expect(JSON.parse(seen?.files[".gemini/settings.json"]?.[0] ?? "{}")).toEqual({
+      security: { auth: { selectedType: "oauth-personal" } },
+      model: { maxSessionTurns: 3 },
+    });
+    expect(seen?.files[".gemini/system.md"]?.[0]).toBe("Be {brief}.");
+    expect(seen?.env["GEMINI_SYSTEM_MD"]).toBe(join(seen?.home ?? "", ".gemini/system.md"));
+  });
+
   it("is found where a variable of the user says", async () => {
     const { seen } = await play({
       agent: { preset: "codex" },

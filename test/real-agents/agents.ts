@@ -23,6 +23,12 @@ export interface RealAgent {
   readonly sendsToken: boolean;
   /** Files of the home that say `words` to the model, or run `command`, as instructions, hooks, skills and plug-ins do. */
   readonly planted: (words: string, command: string) => Readonly<Record<string, string>>;
+  /** Its tool that runs commands, by the end of its name. */
+  readonly shell: { readonly tool: string; readonly args: (command: string) => object };
+  /** Words that only its own system prompt has. */
+  readonly ownWords: string;
+  /** The mode of its session in which it only plans, and words that it tells its model of that. */
+  readonly planMode: { readonly id: string; readonly words: string };
   /** Whether its own log tells of tokens. */
   readonly tellsUsage: { readonly acp: boolean; readonly command: boolean };
 }
@@ -92,6 +98,9 @@ export const realAgents: readonly RealAgent[] = [
         },
       }),
     }),
+    shell: { tool: "Bash", args: (command) => ({ command, description: "x" }) },
+    ownWords: "Assist with authorized security testing",
+    planMode: { id: "plan", words: "Plan mode is active" },
     tellsUsage: { acp: true, command: true },
   },
   {
@@ -131,6 +140,9 @@ export const realAgents: readonly RealAgent[] = [
         hooks: { SessionStart: [{ hooks: [{ type: "command", command }] }] },
       }),
     }),
+    shell: { tool: "exec_command", args: (command) => ({ cmd: command }) },
+    ownWords: "You are a coding agent",
+    planMode: { id: "read-only", words: "read-only" },
     tellsUsage: { acp: true, command: true },
   },
   {
@@ -162,6 +174,9 @@ export const realAgents: readonly RealAgent[] = [
         hooks: { SessionStart: [{ hooks: [{ type: "command", command }] }] },
       }),
     }),
+    shell: { tool: "run_shell_command", args: (command) => ({ command, description: "x" }) },
+    ownWords: "Core Mandates",
+    planMode: { id: "plan", words: "Plan Mode" },
     tellsUsage: { acp: false, command: true },
   },
   {
@@ -195,6 +210,12 @@ export const realAgents: readonly RealAgent[] = [
         hooks: { sessionStart: [{ type: "command", bash: command }] },
       }),
     }),
+    shell: { tool: "bash", args: (command) => ({ command, description: "x" }) },
+    ownWords: "# Tone and style",
+    planMode: {
+      id: "https://agentclientprotocol.com/protocol/session-modes#plan",
+      words: "plan",
+    },
     tellsUsage: { acp: true, command: false },
   },
   {
@@ -207,7 +228,7 @@ export const realAgents: readonly RealAgent[] = [
           loopback: {
             npm: "@ai-sdk/openai-compatible",
             options: { baseURL: `${url}/v1`, apiKey: "loopback-key-1" },
-            models: { fake: { name: "fake" } },
+            models: { fake: { name: "fake", reasoning: true } },
           },
         },
         ...(own === undefined
@@ -224,7 +245,7 @@ export const realAgents: readonly RealAgent[] = [
           loopback: {
             npm: "@ai-sdk/openai-compatible",
             options: { baseURL: `${url}/v1` },
-            models: { fake: { name: "fake" } },
+            models: { fake: { name: "fake", reasoning: true } },
           },
         },
       }),
@@ -240,6 +261,9 @@ export const realAgents: readonly RealAgent[] = [
       ".config/opencode/skills/planted/SKILL.md": skill(words),
       ".config/opencode/plugin/planted.js": `export const planted = async ({ $ }) => { await $\`sh -c \${${JSON.stringify(command)}}\`; return {}; };`,
     }),
+    shell: { tool: "bash", args: (command) => ({ command, description: "x" }) },
+    ownWords: "You are opencode",
+    planMode: { id: "plan", words: "Plan" },
     tellsUsage: { acp: true, command: true },
   },
 ];

@@ -266,21 +266,27 @@ const responses: Wire = {
 
 const wires = [responses, chat, gemini, anthropic];
 
-/**
- * A model on loopback that streams as the providers do: after each message of the user it calls the first tool whose name ends in `tool`,
- * once, and says `words` then; a call of a tool that it is not offered is left out. With `refuses` it answers everything with that HTTP status. `url` is
- * `http://127.0.0.1:PORT`, without a path; `requests` has the headers and the body of each request to the model.
- */
-export async function startFakeModel(options: {
+export interface FakeModelOptions {
   readonly tool: string;
   readonly args: object;
   /** What it calls after that. */
   readonly further?: readonly FakeCall[];
   readonly words: string;
   readonly refuses?: number;
+  /** It answers with a page in place of an answer, as proxies do. */
+  readonly isPage?: true;
   /** Called with the first request, of which none is answered. */
   readonly onHang?: () => void;
-}): Promise<AsyncDisposable & { readonly url: string; readonly requests: readonly string[] }> {
+}
+
+/**
+ * A model on loopback that streams as the providers do: after each message of the user it calls the first tool whose name ends in `tool`,
+ * once, and says `words` then; a call of a tool that it is not offered is left out. With `refuses` it answers everything with that HTTP status. `url` is
+ * `http://127.0.0.1:PORT`, without a path; `requests` has the headers and the body of each request to the model.
+ */
+export async function startFakeModel(
+  options: FakeModelOptions,
+): Promise<AsyncDisposable & { readonly url: string; readonly requests: readonly string[] }> {
   const requests: string[] = [];
   const replyTo = ({ tools, results }: Asked): Reply => {
     // Some agents have no dashes in names of tools.
@@ -307,6 +313,8 @@ export async function startFakeModel(options: {
       if (options.onHang !== undefined) return options.onHang();
       const error = { type: "authentication_error", code: "invalid_api_key", message: "bad key" };
       if (options.refuses !== undefined) return send(options.refuses, { type: "error", error });
+      if (options.isPage === true)
+        return response.writeHead(200, { "content-type": "text/html" }).end("<html>Sign in</html>");
       const asked = { ...wire.read(body), number };
       const reply = replyTo(asked);
       if (body["stream"] !== true && !pathname.includes("stream")) return send(200, wire.json(reply, asked));

@@ -2,6 +2,8 @@ import { asList, asObject } from "../../base/json.ts";
 import type { AgentNotice, OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
 import * as common from "./preset.ts";
 import type { TurnEnd } from "../../model/event.ts";
+import type { Usage } from "../../model/grade.ts";
+import { asksInSession } from "./options.ts";
 
 const claudeArgs = [
   "--print",
@@ -11,8 +13,9 @@ const claudeArgs = [
   "--mcp-config",
   "{mcpConfig}",
   "--strict-mcp-config",
-  "--dangerously-skip-permissions",
 ];
+
+const claudeEfforts: readonly string[] = ["low", "medium", "high", "xhigh", "max"];
 
 export const claudeCode: Preset = {
   title: "Claude Code",
@@ -23,22 +26,49 @@ export const claudeCode: Preset = {
     env: {},
     package: "@agentclientprotocol/claude-agent-acp",
     mode: "default",
-    // Without it, retried requests to the model are not reported.
+    // Without them, retried requests to the model are not reported, nor that a turn ended at its limit.
     sessionMeta: {
       claudeCode: {
         emitRawSDKMessages: [
           { type: "system", subtype: "api_retry" },
           { type: "system", subtype: "init" },
+          { type: "result", subtype: "error_max_turns" },
         ],
+        // Otherwise it asks its model for a title, and after each turn what the user may say next.
+        options: { title: "mcpvals", promptSuggestions: false },
       },
     },
     model: { by: "env", variable: "ANTHROPIC_MODEL", value: "{model}" },
+    options: {
+      ...asksInSession,
+      maxTurns: (maxTurns) => ({ session: { meta: { claudeCode: { options: { maxTurns } } } } }),
+      allowedTools: (tools) => ({ session: { meta: { claudeCode: { options: { tools } } } } }),
+    },
   },
   headless: {
     command: "claude",
     args: claudeArgs,
     nextArgs: [...claudeArgs, "--resume", "{session}"],
     modelArgs: common.modelFlag,
+    options: {
+      maxTurns: (turns) => ({ args: ["--max-turns", String(turns)] }),
+      allowedTools: (tools) => ({ args: ["--tools", tools.join(",")] }),
+      effort: (effort) =>
+        claudeEfforts.includes(effort)
+          ? { args: ["--effort", effort] }
+          : `has no effort ${effort}: choose one of ${claudeEfforts.join(", ")}`,
+      systemPrompt: ({ mode, text }) => ({
+        args: [mode === "append" ? "--append-system-prompt" : "--system-prompt", text],
+      }),
+      // In the mode dontAsk, what it would ask for is denied.
+      permissions: (policy) =>
+        policy === "allow"
+          ? { args: ["--dangerously-skip-permissions"] }
+          : {
+              args: ["--permission-mode", "dontAsk"],
+              ...(policy === "deny" ? {} : { serverArg: "--allowedTools=mcp__{server}" }),
+            },
+    },
     // Required to run as root.
     env: { DISABLE_AUTOUPDATER: "1", IS_SANDBOX: "1" },
     package: "@anthropic-ai/claude-code",
@@ -174,7 +204,7 @@ function readBlock(
   }
 }
 
-function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
+function usageOfResult(line: WireObject, requests?: number): Usage {
   const { input, ...others } = common.tokensOf(asObject(line["usage"]), {
     input: "input_tokens",
     output: "output_tokens",
@@ -182,9 +212,13 @@ function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
     cacheWrite: "cache_creation_input_tokens",
   });
   const tokens = { ...others, input: input + others.cacheRead + others.cacheWrite };
+  return common.usageOf(tokens, requests, line["total_cost_usd"]);
+}
+
+function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
   const reason = ends[common.textOf(line["stop_reason"]) ?? ""];
   const events: OutputEvent[] = [
-    { kind: "usage", usage: common.usageOf(tokens, requests, line["total_cost_usd"]) },
+    { kind: "usage", usage: usageOfResult(line, requests) },
     // Newer versions report only here how the last response ended.
     ...(reason === undefined ? [] : [{ kind: "end", reason } as const]),
   ];
@@ -199,6 +233,7 @@ function readEnd(line: WireObject, requests: number): readonly OutputEvent[] {
 }
 
 function readNotice(update: WireObject): AgentNotice {
+  if (update["type"] === "result") return { end: { reason: "max-steps", usage: usageOfResult(update) } };
   if (update["type"] === "system" && update["subtype"] === "api_retry") {
     return { note: apiRetry(update), ...(isRefusal(update) ? { isRefused: true } : {}) };
   }

@@ -9,15 +9,21 @@ import type {
   WireObject,
 } from "./preset.ts";
 import * as common from "./preset.ts";
+import { asksInSession } from "./options.ts";
 
 const codexArgs = [
   "--json",
   "--skip-git-repo-check",
-  "--dangerously-bypass-approvals-and-sandbox",
   // It reads the config file of trusted folders only. Dots in a quoted key would split the path.
   "--config",
   `projects={'{cwd}'={trust_level="trusted"}}`,
 ];
+
+const limitsOtherwise = "has no limit of its turns: set limits.maxToolCalls or limits.maxTokens";
+const toolsOtherwise = "has no list of its tools: turn off features of it with extraArgs or CODEX_CONFIG";
+const approvesServer = '--config=mcp_servers.{server}.default_tools_approval_mode="approve"';
+/** In the trial's home. */
+const systemFile = ".codex/system-prompt.md";
 
 export const codex: Preset = {
   title: "Codex",
@@ -29,6 +35,18 @@ export const codex: Preset = {
     env: { NO_BROWSER: "1", INITIAL_AGENT_MODE: "workspace-write" },
     package: "@agentclientprotocol/codex-acp",
     model: { by: "session" },
+    options: {
+      maxTurns: () => limitsOtherwise,
+      allowedTools: () => toolsOtherwise,
+      effort: asksInSession.effort,
+      systemPrompt: (prompt) =>
+        prompt.mode === "append"
+          ? asksInSession.systemPrompt(prompt)
+          : {
+              files: { [systemFile]: prompt.text },
+              env: { CODEX_CONFIG: JSON.stringify({ model_instructions_file: `~/${systemFile}` }) },
+            },
+    },
     login: { method: "api-key", variables: ["CODEX_API_KEY", "OPENAI_API_KEY"] },
   },
   headless: {
@@ -36,6 +54,26 @@ export const codex: Preset = {
     args: ["exec", ...codexArgs, "--", "{prompt}"],
     nextArgs: ["exec", "resume", ...codexArgs, "--", "{session}", "{prompt}"],
     modelArgs: common.modelFlag,
+    options: {
+      maxTurns: () => limitsOtherwise,
+      allowedTools: () => toolsOtherwise,
+      effort: (effort) => ({ args: ["--config", `model_reasoning_effort="${effort}"`] }),
+      systemPrompt: ({ mode, text }) =>
+        mode === "append"
+          ? { args: ["--config", `developer_instructions=${JSON.stringify(text)}`] }
+          : {
+              files: { [systemFile]: text },
+              args: ["--config", `model_instructions_file="~/${systemFile}"`],
+            },
+      // Nobody is asked, so that what needs an approval is denied.
+      permissions: (policy) =>
+        policy === "allow"
+          ? { args: ["--dangerously-bypass-approvals-and-sandbox"] }
+          : {
+              args: ["--sandbox", "read-only"],
+              ...(policy === "deny" ? {} : { serverArg: approvesServer }),
+            },
+    },
     env: {},
     package: "@openai/codex",
     stdin: false,

@@ -1,16 +1,10 @@
 import { asObject } from "../../base/json.ts";
 import type { AgentNotice, OutputEvent, OutputReader, Preset, ToolUse, WireObject } from "./preset.ts";
 import * as common from "./preset.ts";
+import type { OptionWays } from "./options.ts";
 
 const copilotArgs = ["--no-auto-update", "--disable-builtin-mcps"];
-const copilotTurn = [
-  ...copilotArgs,
-  "--allow-all-tools",
-  "--output-format",
-  "json",
-  "--additional-mcp-config",
-  "@{mcpConfig}",
-];
+const copilotTurn = [...copilotArgs, "--output-format", "json", "--additional-mcp-config", "@{mcpConfig}"];
 
 /** Of its config file, in the spellings of newer and older versions. */
 const loginMembers = [
@@ -23,6 +17,16 @@ const loginMembers = [
   "logged_in_users",
 ];
 
+const options = {
+  maxTurns: () => "has no limit of its turns: set limits.maxToolCalls or limits.maxTokens",
+  allowedTools: (tools) => ({ args: [`--available-tools=${[...tools, "mcp:*"].join(",")}`] }),
+  effort: (effort) => ({ args: ["--reasoning-effort", effort] }),
+  systemPrompt: ({ mode, text }) =>
+    mode === "append"
+      ? { files: { ".copilot/copilot-instructions.md": text } }
+      : "cannot replace its system prompt: give the text alone, which is added to it",
+} satisfies Partial<OptionWays>;
+
 export const copilot: Preset = {
   title: "Copilot CLI",
   acp: {
@@ -32,6 +36,7 @@ export const copilot: Preset = {
     env: {},
     package: "@github/copilot",
     model: { by: "args", args: common.modelFlag },
+    options,
     httpOnly: true,
     usage: "session",
   },
@@ -40,6 +45,16 @@ export const copilot: Preset = {
     args: [...copilotTurn, "--prompt={prompt}"],
     nextArgs: [...copilotTurn, "--resume={session}", "--prompt={prompt}"],
     modelArgs: common.modelFlag,
+    options: {
+      ...options,
+      // What it would ask for is denied, as nobody could answer.
+      permissions: (policy) =>
+        policy === "allow"
+          ? { args: ["--allow-all-tools"] }
+          : policy === "deny"
+            ? {}
+            : { serverArg: "--allow-tool={server}" },
+    },
     env: {},
     package: "@github/copilot",
     stdin: false,

@@ -1,8 +1,60 @@
 import { asObject } from "../../base/json.ts";
 import type { OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
 import * as common from "./preset.ts";
+import type { OptionWays } from "./options.ts";
 
-const geminiArgs = ["--yolo", "--skip-trust", "--output-format", "stream-json"];
+const geminiArgs = ["--skip-trust", "--output-format", "stream-json"];
+
+const ownTools = [
+  "activate_skill",
+  "ask_user",
+  "complete_task",
+  "enter_plan_mode",
+  "exit_plan_mode",
+  "get_internal_docs",
+  "glob",
+  "google_web_search",
+  "grep_search",
+  "invoke_agent",
+  "list_background_processes",
+  "list_directory",
+  "list_mcp_resources",
+  "read_background_output",
+  "read_file",
+  "read_many_files",
+  "read_mcp_resource",
+  "replace",
+  "run_shell_command",
+  "save_memory",
+  "tracker_add_dependency",
+  "tracker_create_task",
+  "tracker_get_task",
+  "tracker_list_tasks",
+  "tracker_update_task",
+  "tracker_visualize",
+  "update_topic",
+  "web_fetch",
+  "write_file",
+  "write_todos",
+];
+
+/** It reads all of these from its home, in both forms. */
+const options = {
+  maxTurns: (maxSessionTurns) => ({ files: { ".gemini/settings.json": { model: { maxSessionTurns } } } }),
+  // The setting with those that stay would leave out the tools of servers, or allow them without asking.
+  allowedTools: (tools) => {
+    const exclude = ownTools.filter((name) => !tools.includes(name));
+    return { files: { ".gemini/settings.json": { tools: { exclude } } } };
+  },
+  effort: () =>
+    "takes no effort: write a thinkingConfig for its model into .gemini/settings.json of the workspace",
+  systemPrompt: ({ mode, text }) =>
+    mode === "append"
+      ? { files: { ".gemini/GEMINI.md": text } }
+      : { files: { ".gemini/system.md": text }, paths: { GEMINI_SYSTEM_MD: ".gemini/system.md" } },
+} satisfies Partial<OptionWays>;
+
+const mcpPolicy = '[[rule]]\nmcpName = "*"\ntoolName = "*"\ndecision = "allow"\npriority = 100\n';
 
 export const gemini: Preset = {
   title: "Gemini CLI",
@@ -12,6 +64,9 @@ export const gemini: Preset = {
     env: {},
     package: "@google/gemini-cli",
     model: { by: "args", args: common.modelFlag },
+    options,
+    // Without those of requests in which it chooses a model.
+    usage: "part",
     login: { method: "gemini-api-key", variables: ["GEMINI_API_KEY"] },
   },
   headless: {
@@ -19,6 +74,16 @@ export const gemini: Preset = {
     args: [...geminiArgs, "--prompt={prompt}"],
     nextArgs: [...geminiArgs, "--resume", "{session}", "--prompt={prompt}"],
     modelArgs: common.modelFlag,
+    options: {
+      ...options,
+      // What it would ask for is denied, as nobody could answer.
+      permissions: (policy) =>
+        policy === "allow"
+          ? { args: ["--yolo"] }
+          : policy === "deny"
+            ? {}
+            : { files: { ".gemini/policies/mcpvals.toml": mcpPolicy } },
+    },
     // It reads settings of trusted folders only, and --skip-trust does not cover their servers.
     env: { GEMINI_CLI_TRUST_WORKSPACE: "true" },
     package: "@google/gemini-cli",
@@ -46,6 +111,11 @@ export const gemini: Preset = {
         },
       },
     ],
+    // Otherwise it takes no key where the address of its model is set, too, as by the proxy.
+    withKey: {
+      variable: "GEMINI_API_KEY",
+      files: { ".gemini/settings.json": { security: { auth: { selectedType: "gemini-api-key" } } } },
+    },
     above: ["GEMINI.md", ".gemini", ".env"],
   },
   skills: { mountPath: ".gemini/skills", tool: "activate_skill" },
@@ -119,8 +189,8 @@ function readEnd(line: WireObject): readonly OutputEvent[] {
   const ran = models.map((model) => ({ kind: "ran", model }) as const);
   const events: OutputEvent[] = line["stats"] === undefined ? [] : [...ran, { kind: "usage", usage }];
   if (line["status"] !== "error") return events;
-  return [
-    ...events,
-    { kind: "failed", message: common.textOf(asObject(line["error"])["message"]) ?? "it failed" },
-  ];
+  const { type, message } = asObject(line["error"]);
+  return type === "FatalTurnLimitedError"
+    ? [...events, { kind: "end", reason: "max-steps" }]
+    : [...events, { kind: "failed", message: common.textOf(message) ?? "it failed" }];
 }

@@ -1,7 +1,48 @@
-import { asObject, mapValues } from "../../base/json.ts";
+import { asObject, type JsonObject, mapValues } from "../../base/json.ts";
 import type { OutputEvent, OutputReader, Preset, WireObject } from "./preset.ts";
 import * as common from "./preset.ts";
+import { type Addition, asksInSession, type OptionWays } from "./options.ts";
 import type { TurnEnd } from "../../model/event.ts";
+
+/** Its tools, whose names begin the rules of permissions; those of servers have other names. */
+const ownTools = [
+  "bash",
+  "codesearch",
+  "edit",
+  "glob",
+  "grep",
+  "list",
+  "list_mcp_resource_templates",
+  "list_mcp_resources",
+  "lsp",
+  "question",
+  "read",
+  "read_mcp_resource",
+  "skill",
+  "task",
+  "todoread",
+  "todowrite",
+  "webfetch",
+  "websearch",
+];
+
+function build(settings: JsonObject): Addition {
+  return { files: { ".config/opencode/opencode.json": { agent: { build: settings } } } };
+}
+
+const options = {
+  maxTurns: () =>
+    "only asks its model to stop after a number of turns: set limits.maxToolCalls or limits.maxTokens",
+  allowedTools: (tools) =>
+    build({
+      permission: Object.fromEntries(
+        ownTools.filter((name) => !tools.includes(name)).map((name) => [name, "deny"]),
+      ),
+    }),
+  effort: (variant) => build({ variant }),
+  systemPrompt: ({ mode, text }) =>
+    mode === "append" ? { files: { ".config/opencode/AGENTS.md": text } } : build({ prompt: text }),
+} satisfies Partial<OptionWays>;
 
 export const opencode: Preset = {
   title: "opencode",
@@ -12,12 +53,32 @@ export const opencode: Preset = {
     env: { OPENCODE_DISABLE_AUTOUPDATE: "1", OPENCODE_PERMISSION: '{"*":"ask"}' },
     package: "opencode-ai",
     model: { by: "session" },
+    options: { ...options, effort: asksInSession.effort },
+    // Those of the last request.
+    usage: "part",
   },
   headless: {
     command: "opencode",
-    args: ["run", "--auto", "--format", "json", "--", "{prompt}"],
-    nextArgs: ["run", "--auto", "--format", "json", "--session", "{session}", "--", "{prompt}"],
+    args: ["run", "--format", "json", "--", "{prompt}"],
+    nextArgs: ["run", "--format", "json", "--session", "{session}", "--", "{prompt}"],
     modelArgs: common.modelFlag,
+    options: {
+      ...options,
+      effort: (variant) => ({ args: ["--variant", variant] }),
+      // Without --auto, what it would ask for is denied.
+      permissions: (policy) =>
+        policy === "allow"
+          ? { args: ["--auto"] }
+          : {
+              env: {
+                OPENCODE_PERMISSION: JSON.stringify(
+                  policy === "deny"
+                    ? { "*": "ask" }
+                    : { "*": "allow", ...Object.fromEntries(ownTools.map((name) => [name, "ask"])) },
+                ),
+              },
+            },
+    },
     env: { OPENCODE_DISABLE_AUTOUPDATE: "1" },
     package: "opencode-ai",
     stdin: false,
@@ -39,6 +100,8 @@ export const opencode: Preset = {
           }),
       },
     ],
+    // Otherwise it asks its model for a title of each session.
+    files: { ".config/opencode/opencode.json": { agent: { title: { disable: true } } } },
     above: [
       "AGENTS.md",
       "CLAUDE.md",

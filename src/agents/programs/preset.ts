@@ -2,6 +2,7 @@ import { asObject, type Json, type JsonObject } from "../../base/json.ts";
 import type { TurnEnd } from "../../model/event.ts";
 import type { ModelProxySpec, SkillsPlace } from "../../model/agent.ts";
 import type { Usage } from "../../model/grade.ts";
+import type { HomeFiles, OptionWays } from "./options.ts";
 
 /** Everything that is known of one agent program: how it is started, configured and read. */
 export interface Preset {
@@ -30,7 +31,9 @@ export interface ProgramHome {
   readonly variables: readonly string[];
   readonly login: readonly LoginFile[];
   /** Files of each trial's home, by path with slashes: they keep away servers of the user that come with the login. */
-  readonly files?: Readonly<Record<string, string>>;
+  readonly files?: HomeFiles;
+  /** Files of homes without such a login, where a variable with a key is set. */
+  readonly withKey?: { readonly variable: string; readonly files: HomeFiles };
   /** Caches of its own code that are used where they exist, by variable: the path of the folder in the user's home. */
   readonly caches?: Readonly<Record<string, string>>;
   /** Instructions and settings that it reads in the folders above the one it works in, too. */
@@ -103,14 +106,16 @@ export interface AcpForm extends ProgramForm {
   /** Reads what it reports about itself in updates of the session, or in a message of its own; absent: it does not. */
   readonly readNotice?: (update: WireObject) => AgentNotice;
   readonly model: ModelChoice;
+  /** Its permission requests are answered by mcpvals. */
+  readonly options: Omit<OptionWays, "permissions">;
   /** It accepts servers by URL only, and ignores others. */
   readonly httpOnly?: true;
   /** The session mode in which it asks for permission, where another mode may be its default. */
   readonly mode?: string;
   /** `_meta` of the request that begins a session. */
   readonly sessionMeta?: JsonObject;
-  /** The tokens that it reports are those of all turns so far; absent: of one turn. */
-  readonly usage?: "session";
+  /** The tokens that it reports are those of the turn (when absent), of all turns so far, or of a part of the turn. */
+  readonly usage?: "turn" | "session" | "part";
   /** How it logs in without a user, when it asks for a login and one of the variables is set. */
   readonly login?: { readonly method: string; readonly variables: readonly string[] };
 }
@@ -121,6 +126,8 @@ export interface HeadlessForm extends ProgramForm {
   readonly nextArgs: readonly string[];
   /** Inserted before the other arguments when a model is chosen. */
   readonly modelArgs: readonly string[];
+  /** Arguments of options are inserted in the same place. */
+  readonly options: OptionWays;
   readonly stdin: boolean;
   /** Whether its own config file leads it to the servers; otherwise an argument does. */
   readonly usesClientFile: boolean;
@@ -143,6 +150,8 @@ export interface AgentNotice {
   readonly isRefused?: true;
   /** The program, with its version. */
   readonly program?: string;
+  /** How the turn ends, where the answer to its prompt is an error that does not say so, with its tokens. */
+  readonly end?: { readonly reason: TurnEnd; readonly usage: Usage };
 }
 
 /** The text of a message chunk; undefined for other updates. */

@@ -465,7 +465,7 @@ agent {type: command, args: []}
   agent must have preset or command
 agent {type: acp, preset: gemini, stdin: true}
   unknown-key key agent.stdin: unknown key "stdin" in agent
-  | Known keys: type, preset, command, args, env, inheritEnv, cwd, home, model, connect, modelProxy, permissions.
+  | Known keys: type, preset, command, args, extraArgs, env, inheritEnv, cwd, home, model, effort, systemPrompt, maxTurns, allowedTools, connect, modelProxy, permissions, sessionOptions.
 agent {type: acp, preset: gemini, env: {HOME: x}}
   agent.env must not have HOME: each trial has a home folder of its own, unless home is user
 agent {type: command, command: x, inheritEnv: [USERPROFILE]}

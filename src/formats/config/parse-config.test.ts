@@ -220,6 +220,32 @@ it("writes the prompt of a preset to stdin only where its arguments are the pres
   expect(agentOf({ args: ["-"], stdin: true })).toMatchObject({ stdin: true });
 });
 
+it("gives a program its settings in the program's own way, with texts as they are", () => {
+  const agentOf = (agent: object): unknown => evalOf({ ...withWorkflow, agent }).agents[0];
+  const settings = { systemPrompt: "a {prompt}", maxTurns: 3, extraArgs: ["--debug"] };
+  const started = agentOf({ type: "command", preset: "claude-code", ...settings, permissions: "deny" });
+  const given = ["--max-turns", "3", "--permission-mode", "dontAsk", "--append-system-prompt", "a {{prompt}"];
+  expect(started).toMatchObject({
+    args: expect.arrayContaining([...given, "--debug"]) as unknown,
+    nextArgs: expect.arrayContaining([...given, "--resume"]) as unknown,
+    permissions: "deny",
+    maxTurns: 3,
+    systemHash: "b45ae4f48aec50e3",
+  });
+  expect(agentOf({ type: "acp", preset: "gemini", ...settings, allowedTools: [] })).toMatchObject({
+    args: ["--acp", "--skip-trust", "--debug"],
+    homeFiles: {
+      ".gemini/GEMINI.md": "a {prompt}",
+      ".gemini/settings.json": {
+        model: { maxSessionTurns: 3 },
+        tools: { exclude: expect.arrayContaining(["glob"]) as unknown },
+      },
+    },
+  });
+  expect(agentOf({ type: "command", preset: "codex" })).toMatchObject({ permissions: "allow" });
+  expect(agentOf({ type: "command", preset: "codex", args: ["{prompt}"] })).not.toHaveProperty("permissions");
+});
+
 it("leaves no undefined members in the model", () => {
   const hasUndefined = (value: unknown): boolean =>
     typeof value === "object" && value !== null
@@ -238,6 +264,42 @@ it.each([
   [{ type: "command", command: "x", model: "m", stdin: true }, /model has no effect: write \{model\}/],
   [{ type: "command", preset: "codex", model: "m", args: ["exec", "-m", "{model}", "{prompt}"] }, undefined],
   [{ type: "command", command: "x", model: "m", env: { MODEL: "{model}" }, stdin: true }, undefined],
+  [
+    { type: "acp", preset: "gemini", extraArgs: ["-d"], args: ["--acp"] },
+    /extraArgs adds to the args of a preset/,
+  ],
+  [
+    { type: "command", command: "x", extraArgs: ["-d"], stdin: true },
+    /extraArgs adds to the args of a preset/,
+  ],
+  [
+    { type: "command", preset: "claude-code", maxTurns: 3, args: ["{prompt}"] },
+    /maxTurns has no effect beside args/,
+  ],
+  [
+    { type: "command", preset: "codex", maxTurns: 3 },
+    /maxTurns cannot be set: Codex has no limit of its turns: set limits.maxToolCalls/,
+  ],
+  [
+    { type: "acp", preset: "copilot", systemPrompt: { replace: "x" } },
+    /systemPrompt cannot be set: Copilot CLI cannot replace its system prompt: give the text alone/,
+  ],
+  [
+    { type: "command", preset: "claude-code", effort: "minimal" },
+    /effort cannot be set: Claude Code has no effort minimal: choose one of low, medium/,
+  ],
+  [{ type: "acp", command: "x", maxTurns: 3 }, /maxTurns needs a preset/],
+  [{ type: "acp", command: "x", effort: "high", systemPrompt: "x" }, undefined],
+  [{ type: "command", command: "x", permissions: "deny", stdin: true }, /permissions needs a preset/],
+  [
+    { type: "acp", preset: "gemini", maxTurns: 3, home: "user" },
+    /maxTurns cannot be set with home: user: the program reads it from a file/,
+  ],
+  [
+    { type: "command", preset: "opencode", permissions: "deny", env: { OPENCODE_PERMISSION: "{}" } },
+    /permissions has no effect beside OPENCODE_PERMISSION in env/,
+  ],
+  [{ type: "acp", preset: "gemini", allowedTools: ["a,b"] }, /must be one name, without a comma/],
 ])("refuses what would have no effect on a program: %j", (agent, problem) => {
   const parsed = (): unknown => evalOf({ ...withWorkflow, agent }).agents[0];
   if (problem === undefined) expect(parsed()).toBeDefined();

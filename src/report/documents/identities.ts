@@ -35,6 +35,9 @@ const traits = {
   home: "home",
   effort: "effort",
   systemHash: "system prompt",
+  maxTurns: "maxTurns",
+  allowedTools: "allowed tools",
+  sessionOptions: "options of the session",
 } as const;
 
 /** What a program may not report, and older versions did not record: unknown is not known to be another. */
@@ -70,6 +73,8 @@ export function agentDifferences(first: IdentifiedSide, second: IdentifiedSide):
   });
 }
 
-function traitText(value: string | readonly string[] | undefined): string {
-  return value === undefined ? "none" : typeof value === "string" ? value : value.join(", ");
+function traitText(value: AgentIdentity[keyof typeof traits]): string {
+  if (typeof value !== "object") return value === undefined ? "none" : String(value);
+  const texts = Array.isArray(value) ? value : Object.entries(value).map((pair) => pair.join("="));
+  return texts.length === 0 ? "an empty list" : texts.join(", ");
 }

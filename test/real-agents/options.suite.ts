@@ -1,0 +1,195 @@
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type { ProgramSettings } from "../../src/agents/programs/options.ts";
+import { presets } from "../../src/agents/programs/presets.ts";
+import type { RunResult, TrialResult } from "../../src/model/result.ts";
+import { folderOf, runCli } from "../support/cli.ts";
+import { type RealAgent, realAgents } from "./agents.ts";
+import { type FakeModelOptions, startFakeModel } from "./fake-model.ts";
+import { processesOf, server, writeFiles } from "./support.ts";
+
+const types = ["acp", "command"] as const;
+type Type = (typeof types)[number];
+const timeout = 120_000;
+const echo = { tool: "echo", args: { message: "hello" } };
+
+interface Played {
+  readonly code: number | null;
+  readonly trial: TrialResult | undefined;
+  readonly agent: RunResult["environment"]["agents"][number] | undefined;
+  /** Requests to the model that offer tools, which those for titles and the like do not. */
+  readonly asked: readonly string[];
+  /** Uses of the program's own tools, by whether they failed. */
+  readonly ownUses: readonly boolean[];
+  readonly output: string;
+}
+
+/** Has a real program do one task with these settings. */
+async function play(
+  { preset, away, awayArgs, login }: RealAgent,
+  type: Type,
+  settings: object,
+  model: Partial<FakeModelOptions> = {},
+): Promise<Played> {
+  await using fake = await startFakeModel({
+    ...echo,
+    words: "The server said: Echo: hello",
+    ...model,
+  });
+  const extraArgs = type === "command" ? (awayArgs?.(fake.url) ?? []) : [];
+  const config = {
+    servers: { everything: server },
+    agents: { it: { type, preset, env: away(fake.url), extraArgs, ...settings } },
+    workflows: [
+      { name: "echo", steps: [{ user: "Use the tool.", expectedState: "hello" }], expectTools: ["echo"] },
+    ],
+    limits: { trial: "90s" },
+  };
+  using folder = folderOf({ "mcp-eval.config.json": config });
+  // Gemini CLI asks Google about its login, which is not on loopback.
+  if (preset !== "gemini") writeFiles(join(folder.path, "home"), login("login-token-0123456789abcdef"));
+  const { code, stdout, stderr } = await runCli(["run", "--reporter", "json"], {
+    cwd: folder.path,
+    env: { HOME: join(folder.path, "home"), PATH: process.env["PATH"] ?? "" },
+  });
+  const { trials, environment } = JSON.parse(stdout) as RunResult;
+  const shown = await runCli(["show", "--tools"], { cwd: folder.path });
+  const uses = shown.stdout
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as { readonly source: string; readonly isError?: boolean });
+  expect(processesOf(folder.path)).toEqual([]);
+  return {
+    code,
+    trial: trials[0],
+    agent: environment.agents[0],
+    asked: fake.requests.filter((request) => /"tools":\[\{/.test(request)),
+    ownUses: uses.flatMap(({ source, isError }) => (source.startsWith("mcp:") ? [] : [isError === true])),
+    output: stdout + stderr,
+  };
+}
+
+/** Whether a program takes a setting; that it is refused otherwise is in the tests of the config. */
+function takes<K extends keyof ProgramSettings>(
+  { preset }: RealAgent,
+  type: Type,
+  name: K,
+  value: ProgramSettings[K],
+): boolean {
+  const ways = type === "acp" ? presets[preset].acp.options : presets[preset].headless.options;
+  const way = (ways as Partial<typeof presets.codex.headless.options>)[name];
+  return way !== undefined && typeof way(value) !== "string";
+}
+
+describe.each(realAgents)("$preset", (agent) => {
+  describe.each(types)("as %s", (type) => {
+    test("adds a text to its system prompt", { timeout }, async () => {
+      const {
+        code,
+        asked,
+        agent: shown,
+        output,
+      } = await play(agent, type, { systemPrompt: "Mark {prompt} 1." });
+      expect(code, output).toBe(0);
+      expect(asked.length).toBeGreaterThan(0);
+      for (const request of asked) {
+        expect(request).toContain("Mark {prompt} 1.");
+        expect(request).toContain(agent.ownWords);
+      }
+      expect(shown?.systemHash).toMatch(/^[0-9a-f]{16}$/);
+    });
+
+    const replaces = takes(agent, type, "systemPrompt", { mode: "override", text: "x" });
+    // The file with the model's address is CODEX_CONFIG, which would have to have the prompt, too.
+    const isFree = replaces && !(agent.preset === "codex" && type === "acp");
+    test.skipIf(!isFree)("has another text in the place of its system prompt", { timeout }, async () => {
+      const { code, asked, output } = await play(agent, type, {
+        systemPrompt: { replace: "Mark {prompt} 2." },
+      });
+      expect(code, output).toBe(0);
+      expect(asked.length).toBeGreaterThan(0);
+      for (const request of asked) {
+        expect(request).toContain("Mark {prompt} 2.");
+        expect(request).not.toContain(agent.ownWords);
+      }
+    });
+
+    test.skipIf(!takes(agent, type, "maxTurns", 2))(
+      "stops at the limit of its turns",
+      { timeout },
+      async () => {
+        const {
+          trial,
+          asked,
+          agent: shown,
+          output,
+        } = await play(agent, type, { maxTurns: 2 }, { further: Array.from({ length: 8 }, () => echo) });
+        expect(asked).toHaveLength(2);
+        expect(trial?.verdict, output).toBe("fail");
+        expect(trial?.grades.find(({ grader }) => grader === "turn-ends")?.reason).toContain(
+          "had no model calls",
+        );
+        expect(shown?.maxTurns).toBe(2);
+      },
+    );
+
+    test.skipIf(!takes(agent, type, "allowedTools", []))(
+      "has only the tools that it may use",
+      { timeout },
+      async () => {
+        const { tool, args } = agent.shell;
+        const model = { tool, args: args("echo hello") };
+        const free = await play(agent, type, { permissions: "allow" }, model);
+        expect(free.ownUses, free.output).toEqual([false]);
+        const { asked, ownUses, agent: shown, output } = await play(agent, type, { allowedTools: [] }, model);
+        expect(ownUses, output).toEqual([]);
+        expect(asked.length).toBeGreaterThan(0);
+        expect(shown?.allowedTools).toEqual([]);
+        const used = await play(agent, type, { allowedTools: [] });
+        expect(used.code, used.output).toBe(0);
+      },
+    );
+
+    test.skipIf(!takes(agent, type, "effort", "high"))(
+      "has its model reason as much as said",
+      { timeout },
+      async () => {
+        // Codex offers an effort in the session for models that it knows, and has them search for tools.
+        const model = agent.preset === "codex" && type === "acp" ? { model: "gpt-5.5" } : {};
+        const { asked, agent: shown, output } = await play(agent, type, { effort: "high", ...model });
+        expect(asked.length, output).toBeGreaterThan(0);
+        for (const request of asked) expect(request).toMatch(/effort":"high"/i);
+        expect(shown?.effort).toBe("high");
+      },
+    );
+  });
+
+  test("goes into the mode that the config says", { timeout }, async () => {
+    const { id, words } = agent.planMode;
+    const usual = await play(agent, "acp", {});
+    const { asked, agent: shown, output } = await play(agent, "acp", { sessionOptions: { mode: id } });
+    const [before, after] = [usual, { asked }].map((played) => played.asked.join().split(words).length);
+    expect(after, output).toBeGreaterThan(before ?? 0);
+    expect(shown?.sessionOptions).toEqual({ mode: id });
+    const { trial } = await play(agent, "acp", { sessionOptions: { mode: "no-such-mode" } });
+    expect(trial?.error?.code).toBe("agent/option-not-offered");
+  });
+
+  const harmful = {
+    tool: "gzip-file-as-resource",
+    args: { name: "a.gz", data: "data:text/plain,hello", outputType: "resource" },
+  };
+  test.each([
+    ["allow", 1, false],
+    ["allow-mcp", 1, true],
+    ["deny", 0, true],
+  ])("may do as command what %s says", { timeout }, async (permissions, calls, isDenied) => {
+    const served = await play(agent, "command", { permissions }, harmful);
+    expect(served.trial?.tools?.mcpToolCalls, served.output).toBe(calls);
+    expect(served.agent?.permissions).toBe(permissions);
+    const { tool, args } = agent.shell;
+    const own = await play(agent, "command", { permissions }, { tool, args: args("touch made.txt") });
+    // A tool that nobody could allow is not even offered by some.
+    expect(own.ownUses.includes(false), own.output).toBe(!isDenied);
+  });
+});
