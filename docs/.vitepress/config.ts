@@ -13,7 +13,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
   Servers: ["docs/check.md", "docs/servers.md"],
   Agents: ["docs/agents.md", "docs/agents/*.md", "docs/import.md", "docs/measurements.md"],
   Tasks: ["docs/tasks.md", "docs/extensions.md", "docs/waza.md"],
-  Results: ["docs/graders.md", "docs/judges.md", "docs/statistics.md", "docs/dashboard.md"],
+  Results: ["docs/graders.md", "docs/judges.md", "docs/statistics.md", "docs/dashboard.md", "docs/export.md"],
   "In your tests": ["docs/vitest.md"],
   Reference: ["docs/cli.md", "docs/errors.md", "docs/reference/*.md"],
   Examples: ["examples/*/README.md", "extensions/*/README.md"],

@@ -89,6 +89,12 @@ export const errorCatalogue = {
   "store/corrupt": environment(
     "A file of the run is missing or does not match its checksum. It was changed or damaged after it was written: do not rely on totals of this run.",
   ),
+  "export/no-package": environment(
+    "The package that sends spans is not installed. Install it beside mcpvals, as the message says.",
+  ),
+  "export/refused": environment(
+    "The collector did not take the spans. Check its address, and that it takes OTLP over HTTP.",
+  ),
   "server/spawn-failed": environment(
     "The server could not be started. Check command, args and cwd; run the same command in a terminal.",
   ),

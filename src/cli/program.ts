@@ -88,6 +88,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "import sessions that an agent program had without mcpvals, from its own transcripts",
     load: () => import("./commands/import.ts"),
   },
+  export: {
+    description: "send a recorded run to a collector of OpenTelemetry, as spans",
+    load: () => import("./commands/export.ts"),
+  },
   migrate: {
     description: "convert tasks of older formats to mcp-eval/v1, keeping comments",
     load: () => import("./commands/migrate.ts"),

@@ -1,4 +1,5 @@
 import { McpvalsError } from "../../base/error.ts";
+import { loadPackage } from "../../base/load-package.ts";
 import { withoutUndefined } from "../../base/json.ts";
 import type { ModelSpec } from "../../model/agent.ts";
 import { untilAborted } from "../../process/deadline.ts";
@@ -179,7 +180,10 @@ export async function createAzureModel(
   { label, wire, model, apiKey = "" }: ModelAccess,
   transport: ModelTransport,
 ): Promise<LanguageModelV4> {
-  const { createAzure } = await loadPackage("@ai-sdk/azure", label, () => import("@ai-sdk/azure"));
+  const { createAzure } = await loadPackage(
+    { name: "@ai-sdk/azure", user: label, code: "model/no-package" },
+    () => import("@ai-sdk/azure"),
+  );
   const azure = createAzure({ ...transport, apiKey });
   return wire === "azure-chat" ? azure.chat(model) : azure.responses(model);
 }
@@ -190,8 +194,7 @@ export async function createBedrockModel(
   transport: ModelTransport,
 ): Promise<LanguageModelV4> {
   const { createAmazonBedrock } = await loadPackage(
-    "@ai-sdk/amazon-bedrock",
-    label,
+    { name: "@ai-sdk/amazon-bedrock", user: label, code: "model/no-package" },
     () => import("@ai-sdk/amazon-bedrock"),
   );
   // Without the empty key the package would look for one in the process's environment.
@@ -208,8 +211,7 @@ export async function createVertexModel(
   transport: ModelTransport,
 ): Promise<LanguageModelV4> {
   const { createVertex } = await loadPackage(
-    "@ai-sdk/google-vertex",
-    label,
+    { name: "@ai-sdk/google-vertex", user: label, code: "model/no-package" },
     () => import("@ai-sdk/google-vertex"),
   );
   let sent = 0;
@@ -251,18 +253,4 @@ export async function createVertexModel(
       wrapStream: ({ doStream, params }) => withCredentials(doStream, params.abortSignal),
     },
   });
-}
-
-/** Loads an optional package. Throws `model/no-package` when it is not installed. */
-export async function loadPackage<P>(name: string, label: string, load: () => Promise<P>): Promise<P> {
-  try {
-    return await load();
-  } catch (error) {
-    // A package that is there and of which something else is missing says so itself.
-    if (!(error instanceof Error) || !error.message.includes(`'${name}'`)) throw error;
-    throw new McpvalsError("model/no-package", `${label} needs the package ${name}, which is not installed`, {
-      cause: error,
-      hint: `Install it beside mcpvals: npm install --save-dev ${name}`,
-    });
-  }
 }
