@@ -12,6 +12,7 @@ import type { Eval } from "../model/eval.ts";
 import { type Emit, type EventOf, eventsOf, type TraceEvent } from "../model/event.ts";
 import type { Grade } from "../model/grade.ts";
 import type { Plan, Trial } from "../model/plan.ts";
+import { emittingCosts, type Prices } from "../model/prices.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
 import type { Task } from "../model/task.ts";
 import { fingerprintsOf } from "../report/fingerprint.ts";
@@ -29,6 +30,8 @@ export interface ImportOptions {
   readonly output?: string;
   /** Names of servers that the sessions had, where transcripts do not tell them apart from tools of the program. */
   readonly servers: readonly string[];
+  /** What models cost; absent: only what transcripts say of it is known. */
+  readonly prices?: Prices | undefined;
   /** Values that must never be written. */
   readonly secrets: readonly Secret[];
   readonly signal: AbortSignal;
@@ -45,7 +48,7 @@ export interface ImportedRun {
  */
 export async function importRun(
   sessions: AsyncIterable<Transcript>,
-  { cwd, output, servers, secrets, signal }: ImportOptions,
+  { cwd, output, servers, prices, secrets, signal }: ImportOptions,
 ): Promise<ImportedRun> {
   const started = performance.now();
   const startedAt = new Date(performance.timeOrigin + started).toISOString();
@@ -88,7 +91,7 @@ export async function importRun(
       recordSession(session, {
         trial,
         servers,
-        emit,
+        emit: prices === undefined ? emit : emittingCosts(emit, prices),
         setTime: (time) => (at = time),
         brokenBy: () => broken,
       });

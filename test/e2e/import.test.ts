@@ -280,6 +280,21 @@ test("a config without required graders, and an import without a config, are ref
   expect([none.code, none.stderr.includes("no required graders")]).toEqual([2, true]);
 });
 
+test("prices give the cost of tokens that are all known", async () => {
+  using folder = folderOf({
+    "prices.yaml": "currency: EUR\nmodels:\n  fake: { input: 10, output: 100 }\n",
+    "wrong.yaml": "models: 1\n",
+  });
+  const costs = async (program: keyof typeof files): Promise<unknown> => {
+    const args = [place(program), "--server", "everything", "--prices", "prices.yaml"];
+    return (await importInto(folder.path, ...args)).trial.usage?.cost;
+  };
+  expect(await costs("codex")).toMatchObject({ currency: "EUR", amount: expect.closeTo(0.024, 9) as number });
+  expect(await costs("opencode")).toBeUndefined();
+  const wrong = await runCli(["import", place("codex"), "--prices", "wrong.yaml"], { cwd: folder.path });
+  expect(wrong.code).toBe(2);
+});
+
 test("a call that the user stopped is not one that worked", async () => {
   using folder = folderOf({
     "graders.yaml": graders({

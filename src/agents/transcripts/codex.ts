@@ -5,6 +5,7 @@ import * as common from "../programs/preset.ts";
 import {
   compacted,
   entriesAt,
+  ofSubagent,
   textOfParts,
   timeOf,
   tookBack,
@@ -220,7 +221,9 @@ function createReader(): TranscriptReader {
           const version = common.textOf(payload["cli_version"]);
           const program =
             version === undefined ? [] : [{ kind: "ran", program: `codex ${version}` } as const];
-          return entriesAt(at, [...common.sessionEvent(payload["id"]), ...program]);
+          const isPart = asObject(payload["source"])["subagent"] !== undefined;
+          const about = isPart ? [{ kind: "remark", text: ofSubagent } as const] : [];
+          return entriesAt(at, [...common.sessionEvent(payload["id"]), ...program, ...about]);
         }
         case "turn_context": {
           const model = common.textOf(payload["model"]);

@@ -4,6 +4,7 @@ import * as common from "../programs/preset.ts";
 import {
   compacted,
   entriesAt,
+  ofSubagent,
   textOfParts,
   timeOf,
   tookBack,
@@ -49,7 +50,7 @@ function createReader(): TranscriptReader {
   return {
     read(line) {
       session ??= common.textOf(line["sessionId"]);
-      if (line["kind"] === "subagent") remarks.add("it is the session of a subagent");
+      if (line["kind"] === "subagent") remarks.add(ofSubagent);
       if (typeof line["$rewindTo"] === "string") {
         remarks.add(tookBack);
         return [];

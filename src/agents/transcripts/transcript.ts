@@ -61,6 +61,9 @@ export function entriesAt(at: number | undefined, entries: readonly Entry[]): re
 export const compacted =
   "the program compacted the conversation, so that the model did not see all of what is on record before";
 
+/** Said where the program writes what a subagent does as a session of its own. */
+export const ofSubagent = "it is the session of a subagent, whose user is another agent";
+
 /** Said where the user has gone back in the conversation. */
 export const tookBack = "the user took turns back, which are on record all the same";
 

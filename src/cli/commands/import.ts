@@ -1,8 +1,11 @@
+import { resolve } from "node:path";
 import type { Command } from "commander";
 import { readTranscripts } from "../../agents/transcripts/find-transcripts.ts";
 import { exact } from "../../base/json.ts";
 import { countOf, visibleText } from "../../base/visible-text.ts";
 import { environment } from "../../formats/environment.ts";
+import { readPrices } from "../../formats/prices.ts";
+import { FileProblems } from "../../formats/read/document.ts";
 import { collectSecrets } from "../../formats/secrets.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { importRun } from "../../run/import-run.ts";
@@ -19,6 +22,7 @@ import {
 interface ImportFlags {
   readonly output?: string;
   readonly server?: readonly string[];
+  readonly prices?: string;
   readonly json?: boolean;
 }
 
@@ -34,6 +38,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
       "name of a server of the sessions, for tools whose names do not tell it, such as those of opencode; repeatable",
       collect,
     )
+    .option("--prices <file>", "file with what models cost")
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .option("--json", "print the result of the run as JSON")
     .action(async (paths: readonly string[], flags: ImportFlags) => {
@@ -42,7 +47,10 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     });
 }
 
-async function execute(paths: readonly string[], { output, server = [], json }: ImportFlags): Promise<void> {
+async function execute(
+  paths: readonly string[],
+  { output, server = [], prices: file, json }: ImportFlags,
+): Promise<void> {
   using interrupt = abortOnInterrupt();
   const { signal } = interrupt;
   const cwd = workingFolder();
@@ -53,11 +61,15 @@ async function execute(paths: readonly string[], { output, server = [], json }: 
     environment: environment(),
   });
   hideSecrets(secrets);
+  const problems = new FileProblems();
+  const prices = file === undefined ? undefined : await readPrices(resolve(cwd, file), { cwd, problems });
+  problems.throwIfAny(secrets);
   const notes: string[] = [];
   const sessions = readTranscripts(paths, { cwd, signal, onUnreadable: (message) => notes.push(message) });
   const { result, folder } = await importRun(sessions, {
     cwd,
     servers: server,
+    prices,
     secrets,
     signal,
     ...exact({ output }),
