@@ -58,7 +58,7 @@ interface PlayedTurn {
 
 /**
  * The turns of a conversation with a simulated user, each after the one before has ended. Emits `user.finished` at the end. Throws what
- * asking its model throws, which is no failure of the agent.
+ * asking its model throws, and `user/no-reply` for a conversation without a turn: neither is a failure of the agent.
  */
 export async function* conversation(
   user: SimulatedUser,
@@ -75,6 +75,7 @@ export async function* conversation(
         ? { say: written[index] ?? "" }
         : await next(past);
     if (!("say" in words)) {
+      if (index === 0) throw new McpvalsError("user/no-reply", `the simulated user ${silences[user.kind]}`);
       emit({ type: "user.finished", ...words });
       return;
     }
@@ -82,6 +83,12 @@ export async function* conversation(
     past.push({ user: words.say, agent: heard().said });
   }
 }
+
+/** Why a conversation has not a single turn, so that nothing is known of the agent. */
+const silences = {
+  model: "ended the conversation before it had begun",
+  script: "has no reply without `when` to begin the conversation with",
+} as const;
 
 /** Each reply is said once, in each turn the first that fits. */
 function repliesOf({ replies }: Extract<SimulatedUser, { readonly kind: "script" }>) {

@@ -156,7 +156,7 @@ export const errorCatalogue = {
     "The model's provider sent an invalid response. Check that the base URL uses the provider's API format.",
   ),
   "user/no-reply": environment(
-    "The model that plays the simulated user gave no usable reply: it refused, was cut off, or said nothing. Try again, or choose another one with userModel or --user-model.",
+    "The simulated user gave no usable reply: its model refused, was cut off, or said nothing, or no written reply fits at the beginning. Try again, choose another model with userModel or --user-model, or give it a reply without `when`.",
   ),
   "judge/no-verdict": environment(
     "The judge gave no valid verdict. Try again, or choose another judge model. A trial without a verdict never passes.",

@@ -87,8 +87,12 @@ function withRequestedUser(parts: EvalParts, { userModel }: LoadContext): EvalPa
 /** Says in tasks which model plays their users, since another one makes another task of them. */
 async function withUserModels(loaded: LoadedConfig): Promise<LoadedConfig> {
   const { userModel, tasks } = loaded.eval;
-  if (userModel === undefined || !tasks.some((task) => simulatedUserOf(task)?.kind === "model"))
-    return loaded;
+  if (userModel === undefined) return loaded;
+  if (!tasks.some((task) => simulatedUserOf(task)?.kind === "model"))
+    return {
+      ...loaded,
+      notes: [...loaded.notes, "userModel has no effect: no task has a simulated user with a goal"],
+    };
   const { withUserModel } = await import("../agents/simulated-user.ts");
   return { ...loaded, eval: { ...loaded.eval, tasks: tasks.map((task) => withUserModel(task, userModel)) } };
 }

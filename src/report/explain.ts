@@ -19,7 +19,7 @@ import {
   type StepAttempt,
   type StepRun,
 } from "../trace/trajectory.ts";
-import { gradeTitle, unmetOptional, userLabel, weighted } from "./text.ts";
+import { gradeTitle, unmetOptional, weighted } from "./text.ts";
 import { describeInput } from "../model/step.ts";
 import type { SerializedError } from "../base/serialized-error.ts";
 import type { Grade } from "../model/grade.ts";
@@ -344,7 +344,7 @@ function eventRows(event: TraceEvent, grade: Grade, evidence: Evidence): readonl
       return once(note, evidence, [row(label, clipText(JSON.stringify(event.message), maxShownData), note)]);
     }
     case "turn.started":
-      return show(userLabel(event), event.user);
+      return show(event.by === undefined ? "user" : "simulated", event.user);
     case "agent.message":
       return show("said", event.text);
     case "server.stderr":

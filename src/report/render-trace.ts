@@ -1,7 +1,6 @@
 import { isJsonObject, type Json } from "../base/json.ts";
 import { visibleText } from "../base/visible-text.ts";
 import type { EventOf, TraceEvent } from "../model/event.ts";
-import { userLabel } from "./text.ts";
 import { stepPaths } from "../trace/step-path.ts";
 import { describeInput } from "../model/step.ts";
 
@@ -60,7 +59,7 @@ function describe(event: TraceEvent, pathOf: (step: string) => string): string {
     case "agent.message":
       return `assistant: ${shorten(event.text)}`;
     case "turn.started":
-      return `${userLabel(event)}: ${shorten(event.user)}`;
+      return `${event.by === undefined ? "user" : "simulated user"}: ${shorten(event.user)}`;
     case "user.finished":
       return withDetails(`simulated user ended the conversation: ${event.reason}`, shorten(event.text ?? ""));
     case "trial.graded": {

@@ -10,7 +10,6 @@ import { formatDuration } from "../base/duration.ts";
 import { meanOf } from "../statistics/rates.ts";
 import { identitiesOf } from "./documents/identities.ts";
 import { clipText, countOf, formatInteger, formatScore, visibleText } from "../base/visible-text.ts";
-import type { EventOf } from "../model/event.ts";
 import { addUsage } from "../trace/trajectory.ts";
 import { checkedNothing, costOf, isJudged, wasNotRun } from "./rates.ts";
 import type { Cost, Grade, Usage } from "../model/grade.ts";
@@ -194,11 +193,6 @@ export function describePrograms(
     const answered = models.length === 0 ? "" : ` with ${models.join(", ")}`;
     return visibleText(`${who}${programs.join(", ")}${answered}`);
   });
-}
-
-/** How the one who says something in a turn is called. */
-export function userLabel({ by }: Pick<EventOf<"turn.started">, "by">): string {
-  return by === undefined ? "user" : "simulated user";
 }
 
 /** A cost in words: `$0.12`, `at least $0.12`, `unknown`. */

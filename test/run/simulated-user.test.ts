@@ -130,7 +130,8 @@ it("the words of a simulated user are no evidence, unless a tool has said the sa
       using folder = folderOf(files({ goal, facts }, config));
       const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
       expect([index, checked, ran.code, ran.stdout]).toEqual([index, checked, code, expect.anything()]);
-      if (index === 0) expect(ran.stdout).toMatch(/simulated\s+user/);
+      if (index === 0)
+        expect(ran.stdout).toMatch(/simulated\s+user[^]* simulated Is it kestrel\?[^]* said +Yes/);
     }
 });
 
@@ -161,6 +162,38 @@ it("a conversation that the user does not end is ended at its limit of turns, an
   using folder = folderOf(files({ goal }));
   const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
   expect([ran.code, ran.stdout]).toEqual([0, expect.stringContaining("the simulated user gave up")]);
+});
+
+it.each([
+  [{ goal }, [{ text: "###DONE###" }], "ended the conversation before it had begun"],
+  [{ replies: [{ when: "hello", say: "a" }] }, [], "has no reply without `when`"],
+] as const)("a conversation without a turn says nothing of the agent: %j", async (user, words, said) => {
+  await using fake = await provider([], words);
+  const steps = [{ user, expectedState: "kestrel" }];
+  using folder = folderOf(files(user, { workflows: [{ name: "w", steps }] }));
+  const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
+  expect([ran.code, ran.stdout.replaceAll(/\s+/g, " ")]).toEqual([3, expect.stringContaining(said)]);
+});
+
+it("a user's model is asked again when its provider is busy", async () => {
+  const busy = { status: 503, headers: { "retry-after": "0" } };
+  await using fake = await provider(
+    [asksForNumber, echoes, tells],
+    [busy, { text: "4711" }, { text: "###DONE###" }],
+  );
+  using folder = folderOf(files({ goal, facts }));
+  const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
+  expect([ran.code, ran.stdout]).toEqual([0, expect.anything()]);
+  expect(recordIn(folder.path).events.find(({ type }) => type === "model.retried")).toMatchObject({
+    purpose: "user",
+    status: 503,
+  });
+});
+
+it("a model of users that has no user to play is noted", async () => {
+  using folder = folderOf(files({ replies: ["a"] }));
+  const ran = await runHere(["validate"], { cwd: folder.path });
+  expect([ran.code, ran.stderr]).toEqual([0, expect.stringContaining("userModel has no effect")]);
 });
 
 it("an agent that does not end its turn itself ends the conversation, too", async () => {
@@ -268,7 +301,7 @@ it("what a task compares with the answer is no evidence either where the simulat
   }
 });
 
-it("another model of the user makes another task of it: runs are not gone on with, and compare says so", async () => {
+it("another model of the user makes another task of it, which compare does not mix with the first one", async () => {
   const replies = (): Promise<Awaited<ReturnType<typeof startFakeProvider>>> =>
     provider([asksForNumber, tells], [{ text: "It is 4711." }, { text: "###DONE###" }]);
   using folder = folderOf(files({ goal, facts }));
@@ -283,7 +316,9 @@ it("another model of the user makes another task of it: runs are not gone on wit
   });
   expect(new Set(prints).size).toBe(2);
   const compared = await runHere(["compare", ...runs], { cwd: folder.path });
-  expect(compared.stdout + compared.stderr).toMatch(/w/);
+  expect(compared.stdout.replaceAll(/\s+/g, " ")).toContain(
+    "w not compared: the task, or how it is graded, is not the same",
+  );
 });
 
 it.each([

@@ -61,7 +61,8 @@ export function itemAt(item: TraceItem, time: number): TraceItem {
 
 /** Whether an item belongs to the short view: what was said, called and checked, and what went wrong. */
 export function isEssential(item: TraceItem): boolean {
-  return itemStatus(item) !== "quiet" || item.kind === "step";
+  const isEndOfTalk = item.kind === "event" && item.type === "user.finished";
+  return itemStatus(item) !== "quiet" || item.kind === "step" || isEndOfTalk;
 }
 
 /** What a search for an item looks at: its words, and the beginning of each of its texts. */

@@ -54,6 +54,29 @@ const conversation: readonly EventBody[] = [
   { type: "turn.finished", turn: 0, reason: "max-steps" },
 ];
 
+test("says which words are those of a simulated user, and that they are no evidence", () => {
+  const user = { kind: "model", goal: "You want a greeting.", facts: ["You are Ada."], maxTurns: 3 } as const;
+  const { user: shown } = judgePrompt(
+    trajectory(
+      [
+        { type: "turn.started", turn: 0, user: "Hello." },
+        { type: "turn.finished", turn: 0, reason: "done" },
+        { type: "turn.started", turn: 1, user: "You greeted me well.", by: "user-model" },
+      ],
+      { turns: [{ user: "Hello." }, { user, expectedState: "Ada" }] },
+    ),
+    { nonce },
+  );
+  expect(shown).toContain(
+    "From turn 2 on a simulated user speaks, with this goal: You want a greeting.; it knows: You are Ada.",
+  );
+  expect(shown).toContain("they are no evidence");
+  expect(record(shown).map((line) => JSON.parse(line) as object)).toEqual([
+    { event: 1, user: "Hello." },
+    { event: 3, simulatedUser: "You greeted me well." },
+  ]);
+});
+
 test("shows the task with what was expected, then the record in order", () => {
   const { user } = judgePrompt(
     trajectory(conversation, {

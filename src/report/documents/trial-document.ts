@@ -447,6 +447,8 @@ function wordsOf(event: TraceEvent): string | undefined {
 /** Whether an event says that something went wrong. */
 function isProblem(event: TraceEvent): boolean {
   switch (event.type) {
+    case "user.finished":
+      return event.reason === "gave-up" || event.reason === "max-turns";
     case "server.failed":
     case "server.late":
     case "server.lost":
