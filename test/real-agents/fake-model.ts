@@ -43,7 +43,7 @@ interface Wire {
 }
 
 /** Tokens that every answer claims. */
-const tokens = { input: 100, cached: 10, output: 20 };
+export const tokens = { input: 100, cached: 10, output: 20 };
 
 const objects = (value: unknown): readonly Body[] =>
   Array.isArray(value) ? value.filter((item): item is Body => typeof item === "object" && item !== null) : [];

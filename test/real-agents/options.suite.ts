@@ -1,73 +1,10 @@
-import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { ProgramSettings } from "../../src/agents/programs/options.ts";
 import { presets } from "../../src/agents/programs/presets.ts";
-import type { RunResult, TrialResult } from "../../src/model/result.ts";
-import { folderOf, runCli } from "../support/cli.ts";
 import { type RealAgent, realAgents } from "./agents.ts";
-import { type FakeModelOptions, startFakeModel } from "./fake-model.ts";
-import { processesOf, server, writeFiles } from "./support.ts";
+import { echo, play, type Type, types } from "./play.ts";
 
-const types = ["acp", "command"] as const;
-type Type = (typeof types)[number];
 const timeout = 120_000;
-const echo = { tool: "echo", args: { message: "hello" } };
-
-interface Played {
-  readonly code: number | null;
-  readonly trial: TrialResult | undefined;
-  readonly agent: RunResult["environment"]["agents"][number] | undefined;
-  /** Requests to the model that offer tools, which those for titles and the like do not. */
-  readonly asked: readonly string[];
-  /** Uses of the program's own tools, by whether they failed. */
-  readonly ownUses: readonly boolean[];
-  readonly output: string;
-}
-
-/** Has a real program do one task with these settings. */
-async function play(
-  { preset, away, awayArgs, login }: RealAgent,
-  type: Type,
-  settings: object,
-  model: Partial<FakeModelOptions> = {},
-): Promise<Played> {
-  await using fake = await startFakeModel({
-    ...echo,
-    words: "The server said: Echo: hello",
-    ...model,
-  });
-  const extraArgs = type === "command" ? (awayArgs?.(fake.url) ?? []) : [];
-  const config = {
-    servers: { everything: server },
-    agents: { it: { type, preset, env: away(fake.url), extraArgs, ...settings } },
-    workflows: [
-      { name: "echo", steps: [{ user: "Use the tool.", expectedState: "hello" }], expectTools: ["echo"] },
-    ],
-    limits: { trial: "90s" },
-  };
-  using folder = folderOf({ "mcp-eval.config.json": config });
-  // Gemini CLI asks Google about its login, which is not on loopback.
-  if (preset !== "gemini") writeFiles(join(folder.path, "home"), login("login-token-0123456789abcdef"));
-  const { code, stdout, stderr } = await runCli(["run", "--reporter", "json"], {
-    cwd: folder.path,
-    env: { HOME: join(folder.path, "home"), PATH: process.env["PATH"] ?? "" },
-  });
-  const { trials, environment } = JSON.parse(stdout) as RunResult;
-  const shown = await runCli(["show", "--tools"], { cwd: folder.path });
-  const uses = shown.stdout
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as { readonly source: string; readonly isError?: boolean });
-  expect(processesOf(folder.path)).toEqual([]);
-  return {
-    code,
-    trial: trials[0],
-    agent: environment.agents[0],
-    asked: fake.requests.filter((request) => /"tools":\[\{/.test(request)),
-    ownUses: uses.flatMap(({ source, isError }) => (source.startsWith("mcp:") ? [] : [isError === true])),
-    output: stdout + stderr,
-  };
-}
 
 /** Whether a program takes a setting; that it is refused otherwise is in the tests of the config. */
 function takes<K extends keyof ProgramSettings>(
