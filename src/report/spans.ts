@@ -1,3 +1,4 @@
+import { agentActs } from "../trace/agent-acts.ts";
 import type { JsonObject } from "../base/json.ts";
 import { withoutUndefined } from "../base/json.ts";
 import { eventsOf } from "../model/event.ts";
@@ -51,16 +52,16 @@ const suiteStatus: Readonly<Record<RunResult["verdict"], string>> = {
 
 export const runKey = "run";
 
-/** The span of a whole run, which is the root of its trace; `until` is when its last trial ended. */
-export function runSpan(result: RunResult, until: number): Span {
+/** The span of a whole run, which is the root of its trace, given when the first of its trials began and the last ended: an imported session is older than its run. */
+export function runSpan(result: RunResult, trials: { readonly start: number; readonly end: number }): Span {
   const { id, name, startedAt, durationMs, verdict } = result;
   const start = Date.parse(startedAt);
   return {
     key: runKey,
     name: `run ${name}`,
     kind: "internal",
-    start,
-    end: Math.max(start + durationMs, until),
+    start: Math.min(start, trials.start),
+    end: Math.max(start + durationMs, trials.end),
     attributes: {
       "test.suite.name": name,
       "test.suite.run.status": suiteStatus[verdict],
@@ -129,6 +130,7 @@ export function trialSpans(
     ...(agent === undefined ? [] : [agent]),
     ...steps,
     ...modelSpans(trajectory, { agentKey, key }),
+    ...toolSpans(trajectory, { agentKey, content }),
     ...trajectory.exchanges.map((exchange) =>
       requestSpan(trajectory, exchange, {
         parent: parentOf(exchange, agentKey, key),
@@ -230,6 +232,30 @@ function modelSpans(
       };
     },
   );
+}
+
+/** Tools that only the agent reports: its own ones, and those of servers in a transcript. */
+function toolSpans(
+  trajectory: Trajectory,
+  { agentKey, content }: SpanOptions & { readonly agentKey: string },
+): readonly Span[] {
+  return agentActs(trajectory)
+    .filter(({ call, type }) => call === undefined && type === "tool")
+    .map(({ target, seq, at, args, failure, durationMs = 0 }) => ({
+      key: `trial ${trajectory.trial.id} tool ${seq}`,
+      parent: agentKey,
+      name: `execute_tool ${target}`,
+      kind: "internal",
+      start: at,
+      end: at + durationMs,
+      attributes: {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": target,
+        ...(failure === undefined ? {} : { "error.type": "tool_error" }),
+        ...(content ? { "gen_ai.tool.call.arguments": JSON.stringify(args) } : {}),
+      },
+      ...(failure === undefined ? {} : { error: failure }),
+    }));
 }
 
 function parentOf({ byAgent, place }: Exchange, agentKey: string, key: string): string {

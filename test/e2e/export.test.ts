@@ -1,5 +1,6 @@
+import { join } from "node:path";
 import { expect, it } from "vitest";
-import { folderOf, runCli, runHere } from "../support/cli.ts";
+import { folderOf, root, runCli, runHere } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { type ReceivedSpan, startCollector } from "../support/otlp.ts";
 import { fixtureServer } from "./support.ts";
@@ -115,6 +116,22 @@ it("a run becomes one trace, with what the conventions name", async () => {
     "gen_ai.tool.call.arguments": '{"a":2,"b":3}',
     "gen_ai.tool.call.result": expect.stringContaining("5") as string,
   });
+});
+
+it("an imported session becomes a trace too, of the time in which it was", async () => {
+  const { url, spans } = await startCollector();
+  using folder = folderOf({});
+  const session = join(root, "test/fixtures/transcripts/codex");
+  await runHere(["import", session], { cwd: folder.path });
+  expect(await runHere(["export", "--url", url], { cwd: folder.path })).toMatchObject({ code: 0 });
+  const [run] = spans.filter(({ parentSpanId }) => parentSpanId === "");
+  const tools = spans.filter(({ name }) => name.startsWith("execute_tool "));
+  expect(tools).not.toEqual([]);
+  for (const { start, end } of spans)
+    expect([run !== undefined && start >= run.start, run !== undefined && end <= run.end]).toEqual([
+      true,
+      true,
+    ]);
 });
 
 it("a collector that refuses, is not there, or is no address, is said", async () => {

@@ -56,19 +56,21 @@ async function exportSpans(
   const replay = new RunReplay(run);
   const trials = new Map(run.plan.trials.map((trial) => [trial.id, trial]));
   const rows = new Map<string, TrialResult>();
-  let until = Date.parse(run.startedAt);
+  const started = Date.parse(run.startedAt);
+  const around = { start: started, end: started };
   for await (const { id, events: stored } of readTrials(run.folder)) {
     const trial = trials.get(id);
     if (trial === undefined) continue;
     const events = stored.map(({ event }) => event);
-    until = Math.max(until, events.at(-1)?.at ?? 0);
+    around.start = Math.min(around.start, events[0]?.at ?? started);
+    around.end = Math.max(around.end, events.at(-1)?.at ?? started);
     const row = replay.add(trial, events);
     rows.set(id, row);
     const trajectory = buildTrajectory(trial, taskOf(trial, run.plan), events);
     for (const span of trialSpans(trajectory, row, { content })) await sender.send(span);
   }
   const all = run.plan.trials.map((trial) => rows.get(trial.id) ?? replay.add(trial, []));
-  await sender.send(runSpan(replay.result(all, until), until));
+  await sender.send(runSpan(replay.result(all, around.end), around));
   await sender.flush();
   return { spans: sender.sent, trace: sender.trace };
 }
