@@ -11,7 +11,7 @@ const root = resolve(import.meta.dirname, "../..");
 const groups: Readonly<Record<string, readonly string[]>> = {
   Start: ["README.md", "docs/guide.md", "docs/targets.md", "docs/differences.md"],
   Servers: ["docs/check.md", "docs/servers.md"],
-  Agents: ["docs/agents.md", "docs/agents/*.md", "docs/import.md", "docs/measurements.md"],
+  Agents: ["docs/agents.md", "docs/programs.md", "docs/import.md", "docs/measurements.md"],
   Tasks: ["docs/tasks.md", "docs/extensions.md", "docs/waza.md"],
   Results: ["docs/graders.md", "docs/judges.md", "docs/statistics.md", "docs/dashboard.md", "docs/export.md"],
   "In your tests": ["docs/vitest.md"],
