@@ -6,7 +6,7 @@ import { formatKeyPath, isJsonObject, type Json } from "../base/json.ts";
 import { readJsonText } from "../base/read-json.ts";
 import { schemaProblems } from "../expect/weak-expectations.ts";
 import { shortened } from "../base/visible-text.ts";
-import type { Trajectory } from "../trace/trajectory.ts";
+import { repeatedTurn, type Trajectory } from "../trace/trajectory.ts";
 import { agentGrade, type GraderCheck, declaredKind, type KindContext, misspelling } from "./grader.ts";
 import { toolUses } from "./tool-uses.ts";
 
@@ -57,8 +57,9 @@ export const jsonSchema = declaredKind({
   }),
   async grade(wanted, trajectory, context) {
     const schema = await schemaOf(wanted, context);
-    const values =
-      wanted.of === undefined || wanted.of === "answer" ? answer(trajectory) : ofCalls(wanted, trajectory);
+    const ofAnswer = wanted.of === undefined || wanted.of === "answer";
+    const values = ofAnswer ? answer(trajectory) : ofCalls(wanted, trajectory);
+    const repeated = ofAnswer ? repeatedTurn(trajectory, Infinity, () => false) : undefined;
     const checks = await Promise.all(
       values.map(async ({ what, seq, ...found }): Promise<GraderCheck> => {
         const why = "why" in found ? found.why : await violation(schema, found.value, context);
@@ -66,6 +67,12 @@ export const jsonSchema = declaredKind({
         return { passed: why === undefined, reason, evidence: seq === undefined ? [] : [seq] };
       }),
     );
+    if (repeated !== undefined)
+      checks.push({
+        passed: false,
+        reason: "the answer only repeats the simulated user",
+        evidence: [repeated.seq],
+      });
     return agentGrade(checks, trajectory);
   },
 });

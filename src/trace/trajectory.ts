@@ -1,4 +1,5 @@
 import { equalJson } from "../expect/json-difference.ts";
+import { statesText } from "../expect/contains-text.ts";
 import { resultProblem, resultText, searchableText } from "../expect/tool-result.ts";
 import { readJsonText } from "../base/read-json.ts";
 import { isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
@@ -724,7 +725,8 @@ export function failureOf({
 
 /**
  * The turn in which a simulated user said what the agent says in a turn, when the agent had not said it before and no result of a tool up
- * to then says it: the agent's words show nothing. `says` tells it of a text. Undefined: they may be the agent's own.
+ * to then says it: the agent's words show nothing. `says` tells it of a text; one that has all of the agent's last words, whatever
+ * their white space, says it too. Undefined: they may be the agent's own.
  */
 export function repeatedTurn(
   { turns }: Pick<TraceView, "turns">,
@@ -732,15 +734,24 @@ export function repeatedTurn(
   says: (text: string) => boolean,
 ): TurnView | undefined {
   const heard = turns.filter((view) => view.turn <= turn);
-  const first = heard.find(({ by, user }) => by !== undefined && says(user));
+  const answer = withoutSpace(heard.at(-1)?.messages.at(-1)?.text ?? "");
+  const has = (text: string): boolean =>
+    says(text) ||
+    says(text.replaceAll(/\s+/g, " ")) ||
+    (answer !== "" && statesText(withoutSpace(text), answer));
+  const first = heard.find(({ by, user }) => by !== undefined && has(user));
   if (first === undefined) return undefined;
   const isOwn = heard.some(
-    ({ turn: at, messages }) => at < first.turn && messages.some(({ text }) => says(text)),
+    ({ turn: at, messages }) => at < first.turn && messages.some(({ text }) => has(text)),
   );
   const isReturned = heard.some(({ calls }) =>
-    calls.some((call) => call.result !== undefined && !hasFailed(call) && says(searchableText(call.result))),
+    calls.some((call) => call.result !== undefined && !hasFailed(call) && has(searchableText(call.result))),
   );
   return isOwn || isReturned ? undefined : first;
+}
+
+function withoutSpace(text: string): string {
+  return text.replaceAll(/\s+/g, "");
 }
 
 /** How long the agent acted, in milliseconds, without the time in which a simulated user found its words; undefined: it has not ended. */

@@ -117,6 +117,7 @@ describe("the step that comments", () => {
   interface Comment {
     readonly url: string;
     readonly html_url: string;
+    readonly user: { readonly type: string };
     body: string;
   }
 
@@ -141,6 +142,7 @@ describe("the step that comments", () => {
           comments.push({
             url: `${url}/repos/me/server/issues/comments/9`,
             html_url: "https://pull/7#9",
+            user: { type: "Bot" },
             body,
           });
         else return send(404, {});
@@ -174,7 +176,9 @@ describe("the step that comments", () => {
     const comments: Comment[] = Array.from({ length: 100 }, (_, index) => ({
       url: `http://localhost/${index}`,
       html_url: "",
-      body: "looks good",
+      // Somebody else may have written the mark.
+      user: { type: "User" },
+      body: index === 0 ? "<!-- mcpvals: evals -->\nall is well" : "looks good",
     }));
     const api = await startGitHub(comments);
     expect(await comment(api)).toMatchObject({ code: 0, stdout: "commented: https://pull/7#9\n" });
@@ -199,6 +203,11 @@ describe("the step that comments", () => {
     expect([forked.code, forked.stdout]).toEqual([0, expect.stringContaining("pull-requests: write")]);
     const pushed = await comment("http://127.0.0.1:1", { event: {} });
     expect(pushed).toMatchObject({ code: 0, stdout: "no comment: this is not a run of a pull request\n" });
+    const unreachable = await comment("http://127.0.0.1:1");
+    expect([unreachable.code, unreachable.stdout]).toEqual([
+      0,
+      expect.stringContaining("could not be asked"),
+    ]);
     const down = await comment(await startGitHub([], 500));
     expect([down.code, down.stdout]).toEqual([
       0,

@@ -183,3 +183,74 @@ describe("an event of a stream", () => {
     await expect(ask(urlOf(fake.url, spec), { stream: true, spec })).rejects.toMatchObject(error);
   });
 });
+
+describe("a stream that goes on after its end, or ends twice, is no answer", () => {
+  const chunk = { id: "1", object: "chat.completion.chunk", created: 1, model: "m" };
+  const part = (content: string, finish: string | null = null, index = 0) =>
+    eventText({ ...chunk, choices: [{ index, delta: { content }, finish_reason: finish }] });
+  test.each<[string, readonly string[], string]>([
+    ["words after the end", [part("No."), part("", "stop"), part("It is 42.")], "goes on after its end"],
+    [
+      "words after [DONE]",
+      [part("No.", "stop"), "data: [DONE]\n\n", part("It is 42.")],
+      "goes on after its end",
+    ],
+    [
+      "two ends",
+      [part("It is 42."), part("", "content_filter"), part("", "stop")],
+      "ends twice: content_filter, stop",
+    ],
+    [
+      "another choice in a chunk of its own",
+      [part("No."), part("It is 42.", null, 1), part("", "stop")],
+      "more than one answer",
+    ],
+  ])("%s", async (_what, events, said) => {
+    const headers = { "content-type": "text/event-stream" };
+    await using fake = await startFakeProvider(() => ({ raw: events.join(""), headers }));
+    const spec: ModelSpec = { model: "openai-compatible/m" };
+    await expect(ask(urlOf(fake.url, spec), { stream: true, spec })).rejects.toMatchObject({
+      code: "model/invalid-response",
+      message: expect.stringContaining(said) as string,
+    });
+  });
+
+  test("the same end again and the tokens after it are one", async () => {
+    const usage = { prompt_tokens: -5, completion_tokens: 2, total_tokens: 3 };
+    const raw = [
+      part("5"),
+      part("", "stop"),
+      part("", "stop"),
+      eventText({ ...chunk, choices: [], usage }),
+    ].join("");
+    await using fake = await startFakeProvider(() => ({
+      raw,
+      headers: { "content-type": "text/event-stream" },
+    }));
+    const spec: ModelSpec = { model: "openai-compatible/m" };
+    const { events } = await ask(urlOf(fake.url, spec), { stream: true, spec });
+    // A number below 0 is none.
+    expect(eventsOf(events, "model.called")[0]?.usage).toMatchObject({
+      inputTokens: 0,
+      outputTokens: 2,
+      requests: 1,
+      isPartial: true,
+    });
+  });
+
+  test("an answer whose form the package cannot read is invalid, and an error that cannot pass is not tried again", async () => {
+    const headers = { "content-type": "text/event-stream" };
+    const begun = {
+      type: "message_start",
+      message: { id: "1", type: "message", role: "assistant", content: [] },
+    };
+    const wrongKey = { error: { message: "no", type: "authentication_error", code: "invalid_api_key" } };
+    for (const [spec, event, code] of [
+      [{ model: "anthropic/claude-sonnet-4-5" }, begun, "model/invalid-response"],
+      [{ model: "openai-compatible/m" }, wrongKey, "model/rejected"],
+    ] as const) {
+      await using fake = await startFakeProvider(() => ({ raw: eventText(event), headers }));
+      await expect(ask(urlOf(fake.url, spec), { stream: true, spec })).rejects.toMatchObject({ code });
+    }
+  });
+});

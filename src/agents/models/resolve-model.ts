@@ -2,7 +2,7 @@ import { maxAnswerValues, maxKeptBytes, maxRecordDepth } from "../../base/limits
 import { McpvalsError } from "../../base/error.ts";
 import { shortened } from "../../base/visible-text.ts";
 import { didYouMean } from "../../base/did-you-mean.ts";
-import { isJsonObject, withoutUndefined, type Json } from "../../base/json.ts";
+import { asList, asObject, isJsonObject, withoutUndefined, type Json } from "../../base/json.ts";
 import type { ModelSpec } from "../../model/agent.ts";
 import { JsonMeter, previewJson, repeatedKey } from "../../base/read-json.ts";
 import { boundedBodies, withBody } from "../../process/bounded-fetch.ts";
@@ -288,10 +288,13 @@ function modelFetch(): typeof fetch {
 /** Checks each event of a stream; providers write the data of one in one line. What is kept of them is limited where it is. */
 async function* checkedEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
   let problem: string | undefined;
+  const course = new StreamCourse();
   const lines = new LineReader({
     limit: maxKeptBytes,
     onLine: (line) => {
-      if (line.toString("latin1", 0, 5) === "data:") problem ??= problemOfEvent(line.subarray(5));
+      if (line.toString("latin1", 0, 5) !== "data:") return;
+      const data = line.subarray(5);
+      problem ??= problemOfEvent(data) ?? course.problemWith(data);
     },
     onTooLong: () => (problem ??= `one event has more than ${maxKeptBytes / 1024 ** 2} MiB`),
   });
@@ -300,6 +303,59 @@ async function* checkedEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<
     if (problem !== undefined) throw new UnusableAnswer(problem);
     yield chunk;
   }
+}
+
+/** What the packages join or overwrite without a word: other answers, a second one, words after the end, and a second end. */
+class StreamCourse {
+  #end: string | undefined;
+  #begun = false;
+
+  problemWith(data: Buffer): string | undefined {
+    let event: Fields;
+    try {
+      event = asObject(JSON.parse(data.toString("utf8")));
+    } catch {
+      return undefined;
+    }
+    const { type } = event;
+    const isStart = type === "message_start" || type === "response.created";
+    if (isStart && this.#begun) return "it has more than one answer, and one was asked for";
+    this.#begun ||= isStart;
+    const [choice = {}] = asList(event["choices"]).map(asObject);
+    const index = choice["index"] ?? 0;
+    if (index !== 0) return "it has more than one answer, and one was asked for";
+    const end = endIn(event, choice);
+    if (this.#end !== undefined) {
+      if (end !== undefined && end !== this.#end) return `it ends twice: ${this.#end}, ${end}`;
+      if (saysSomething(event, choice)) return "it goes on after its end";
+    }
+    this.#end ??= end;
+    return undefined;
+  }
+}
+
+/** An object from the wire. */
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Why the answer ended, in the event that says so. */
+function endIn(event: Fields, choice: Fields): string | undefined {
+  const { type } = event;
+  const reason =
+    choice["finish_reason"] ??
+    (type === "message_delta" ? asObject(event["delta"])["stop_reason"] : undefined) ??
+    asObject(asList(event["candidates"])[0])["finishReason"];
+  if (typeof reason === "string") return reason;
+  return typeof type === "string" && /^response\.(?:completed|incomplete|failed)$/.test(type)
+    ? type
+    : undefined;
+}
+
+/** Whether an event has words or calls. Gemini's have some beside the end, and older ones an end in each. */
+function saysSomething({ type }: Fields, choice: Fields): boolean {
+  const { content, tool_calls: calls, refusal } = asObject(choice["delta"]);
+  if ([content, refusal].some((text) => typeof text === "string" && text !== "") || asList(calls).length > 0)
+    return true;
+  return typeof type === "string" && /^(?:content_block_(?:start|delta)|response\..*delta)$/.test(type);
 }
 
 function problemOfEvent(data: Buffer): string | undefined {

@@ -23,7 +23,13 @@ import {
   oneLine,
   UnusableAnswer,
 } from "./resolve-model.ts";
-import { CutOffAnswer, type StreamedAnswer, streamedAnswer, StreamedError } from "./streamed-answer.ts";
+import {
+  CutOffAnswer,
+  type StreamedAnswer,
+  streamedAnswer,
+  StreamedError,
+  UnreadableStream,
+} from "./streamed-answer.ts";
 
 /** The retry policy, and the sources of chance and time; all have defaults. */
 export interface RetrySettings extends Partial<RetryPolicy> {
@@ -112,16 +118,18 @@ async function callWithRetries(
       const durationMs = performance.now() - started;
       if (attempt === 1) noteChange(account?.answered(), "requests were answered");
       else account?.ended();
-      const { inputTokens, outputTokens } = answer.usage;
+      const [read, written] = [
+        tokens(answer.usage.inputTokens.total),
+        tokens(answer.usage.outputTokens.total),
+      ];
       const usage = withoutUndefined({
-        inputTokens: inputTokens.total ?? 0,
-        outputTokens: outputTokens.total ?? 0,
-        cacheReadTokens: inputTokens.cacheRead,
-        cacheWriteTokens: inputTokens.cacheWrite,
+        inputTokens: read ?? 0,
+        outputTokens: written ?? 0,
+        cacheReadTokens: tokens(answer.usage.inputTokens.cacheRead),
+        cacheWriteTokens: tokens(answer.usage.inputTokens.cacheWrite),
         requests: 1,
         // Some servers that are compatible with OpenAI do not count.
-        isPartial:
-          inputTokens.total === undefined || outputTokens.total === undefined ? (true as const) : undefined,
+        isPartial: read === undefined || written === undefined ? (true as const) : undefined,
       });
       const finishReason = answer.finishReason.unified;
       const throttled = throttledMs === 0 ? {} : { throttledMs };
@@ -167,6 +175,11 @@ async function callWithRetries(
       });
     }
   }
+}
+
+/** A number of tokens; undefined for what is none, which must not make up for others. */
+function tokens(value: number | undefined): number | undefined {
+  return value !== undefined && Number.isSafeInteger(value) && value >= 0 ? value : undefined;
 }
 
 /** The statuses of a request that was one too many: RFC 6585, and Anthropic's "overloaded". */
@@ -319,11 +332,18 @@ function classifyFailure(error: unknown, ai: AiSdk): ModelFailure | undefined {
     const reason = `${connectionFailures[connection]} (${connection})`;
     return { code: "model/unreachable", reason, retryable: true };
   }
+  if (error instanceof UnreadableStream) return invalid(error.message);
   return ai.APICallError.isInstance(error) ? classifyCall(error) : undefined;
 }
 
 /** An error after the answer had begun has no status of its own where the provider gives none. */
-function classifyStreamed({ message, status, retryable = true, body }: StreamedError): ModelFailure {
+function classifyStreamed({ message, status, body, ...error }: StreamedError): ModelFailure {
+  // Where the package does not say it: what providers call errors of the request.
+  const {
+    retryable = !/authentication|permission|invalid_(?:request|api_key)|insufficient_quota|not_found|"code": ?4(?!08|09|29)\d\d\b/.test(
+      body,
+    ),
+  } = error;
   const reason = oneLine(status === undefined ? message : `${message} (HTTP ${status})`);
   if (isOverflow(400, body)) return { code: "model/context-overflow", reason, retryable: false };
   const known = withoutUndefined({ status });

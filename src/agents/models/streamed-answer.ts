@@ -27,6 +27,15 @@ export class StreamedError extends Error {
   }
 }
 
+/** The package of the provider could not read the stream, and says so by an error without a type. */
+export class UnreadableStream extends Error {}
+
+function refuseUnreadable(error: unknown): never {
+  if (!(error instanceof Error) || error.name !== "Error" || error.cause !== undefined || "code" in error)
+    throw error;
+  throw new UnreadableStream(`its stream cannot be read: ${error.message}`, { cause: error });
+}
+
 /** The stream ended before the answer did. */
 export class CutOffAnswer extends Error {}
 
@@ -45,7 +54,11 @@ export async function streamedAnswer(
   params: ModelCallOptions,
 ): Promise<StreamedAnswer> {
   const started = performance.now();
-  const { stream, request, response: http } = await model.doStream(params);
+  const {
+    stream,
+    request,
+    response: http,
+  } = await Promise.resolve(model.doStream(params)).catch(refuseUnreadable);
   const content: Content[] = [];
   const unfinished = new Map<string, Unfinished>();
   let firstTokenMs: number | undefined;
