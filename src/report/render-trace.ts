@@ -7,16 +7,17 @@ import { describeInput } from "../model/step.ts";
 const maxShownText = 400;
 
 /**
- * One line an event: its number, the milliseconds since the trial began, and what happened. Long texts are cut, and what
+ * One line an event: its number, the milliseconds since the trial began, and what happened. Grading may be at any later time, which is not shown. Long texts are cut, and what
  * servers and models wrote cannot drive the reader's terminal.
  */
 export function renderTrace(events: readonly TraceEvent[]): string[] {
   const start = events[0]?.at ?? 0;
   const width = String(events.at(-1)?.seq ?? 0).length;
   const lineOf = eventLines(events);
+  const ended = events.findLast(({ type }) => type === "trial.finished")?.seq ?? Infinity;
   return events.map((event) => {
-    const offset = (event.at - start).toFixed(1).padStart(9);
-    return `${String(event.seq).padStart(width)} ${offset} ms  ${lineOf(event)}`;
+    const offset = event.seq > ended ? "" : `${(event.at - start).toFixed(1)} ms`;
+    return `${String(event.seq).padStart(width)} ${offset.padStart(12)}  ${lineOf(event)}`;
   });
 }
 

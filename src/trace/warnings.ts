@@ -30,6 +30,7 @@ export function warningsOf(trajectory: Trajectory): string[] {
   const echoed = [...echoedStates(trajectory), ...(hasSteps ? echoedSteps(trajectory) : [])];
   return [
     ...transcriptWarnings(trajectory),
+    ...unlistedForbidden(trajectory),
     ...(hasServers ? [...messageWarnings(trajectory), ...serverEndWarnings(trajectory)] : []),
     // Turns that ended otherwise fail.
     ...turns.flatMap(({ end }) => (end?.reason === "done" ? (end.oddity ?? []) : [])),
@@ -405,6 +406,28 @@ function unmatchedForbidden({ task, events, tools, hiddenTools }: Trajectory): s
     ];
   });
   return unique(reported);
+}
+
+/** Forbidden tools that no call in a transcript fits: a misspelt name is never called, and nobody says which names there are. */
+function unlistedForbidden(trajectory: Trajectory): string[] {
+  if (trajectory.transcript === undefined) return [];
+  const used = unique(
+    agentActs(trajectory).flatMap((act) => {
+      const server = serverIn(act);
+      return server === undefined ? act.target : [act.target, `${server}.${act.target}`];
+    }),
+  );
+  const open = forbiddenTools(trajectory.task).flatMap(({ name, pattern }) => {
+    if (name === undefined) return pattern === undefined ? [] : [JSON.stringify(pattern)];
+    if (used.includes(name)) return [];
+    const near = used.find((each) => isOneEditFrom(name, each));
+    const hint = near === undefined ? "" : ` (did you mean ${JSON.stringify(near)}, which was called?)`;
+    return [`${JSON.stringify(name)}${hint}`];
+  });
+  if (open.length === 0) return [];
+  return [
+    `a transcript does not say which tools servers offer, so that a misspelt one would pass as not called: ${unique(open).join(", ")}`,
+  ];
 }
 
 /** Forbidden resources and prompts of servers that do not declare to have any. */

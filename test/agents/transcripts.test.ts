@@ -263,6 +263,39 @@ describe("Codex", () => {
     const used = events.flatMap((each) => (each.type === "agent.usage" ? [each.usage.inputTokens] : []));
     expect(used).toEqual([10, 15]);
   });
+
+  test("of two ends of one use that contradict each other, both are on record; the same end twice is one", async () => {
+    const end = (tool: string, text: string): object =>
+      event({
+        type: "mcp_tool_call_end",
+        call_id: "c1",
+        invocation: { server: "srv", tool, arguments: {} },
+        result: { Ok: { content: [{ type: "text", text }] } },
+      });
+    const played = (...ends: readonly object[]): Promise<Read> =>
+      read({
+        "rollout.jsonl": lines(
+          meta,
+          event({ type: "user_message", message: "Do it." }),
+          item({ type: "function_call", name: "add", namespace: "mcp__srv", arguments: "{}", call_id: "c1" }),
+          ...ends,
+          event({ type: "task_complete" }),
+        ),
+      });
+    const twice = await played(end("add", "1"), end("add", "1"));
+    expect(twice.remarks).toEqual([]);
+    const idsOf = ({ events }: Read): readonly string[] =>
+      events.flatMap((each) => (each.type === "agent.tool" ? [each.callId] : []));
+    expect(new Set(idsOf(twice)).size).toBe(1);
+    for (const other of [end("divide", "1"), end("add", "2")]) {
+      const { story, remarks, ...rest } = await played(end("add", "1"), other);
+      expect(story.slice(1, 3)).toEqual(["mcp:srv add started", "mcp:srv add completed"]);
+      expect(new Set(idsOf({ story, remarks, ...rest })).size).toBe(2);
+      expect(remarks).toEqual([
+        "it contradicts itself about what a tool did: each of the two is on record as a use of its own",
+      ]);
+    }
+  });
 });
 
 describe("Gemini CLI", () => {
@@ -318,6 +351,31 @@ describe("Gemini CLI", () => {
       "the program compacted the conversation, so that the model did not see all of what is on record before",
     ]);
   });
+});
+
+test("a message of Gemini CLI that is written again with another end of a call", async () => {
+  const message = (status: string, output: string): object => ({
+    id: "2",
+    timestamp: "2026-01-01T00:00:00.000Z",
+    type: "gemini",
+    content: "I try.",
+    toolCalls: [
+      { id: "c", name: "ls", args: {}, status, result: [{ functionResponse: { response: { output } } }] },
+    ],
+  });
+  const played = (...messages: readonly object[]): Promise<Read> =>
+    read({ "session.jsonl": lines({ sessionId: "s", projectHash: "h", kind: "main" }, ...messages) });
+  const changed = await played(message("executing", ""), message("success", "a"), message("success", "a"));
+  expect(changed.story.slice(1)).toEqual(["agent: I try.", "builtin ls started", "builtin ls completed"]);
+  expect(changed.remarks.join()).not.toContain("contradicts");
+  const { story, remarks } = await played(message("success", "a"), message("error", "b"));
+  expect(story.slice(2)).toEqual([
+    "builtin ls started",
+    "builtin ls completed",
+    "builtin ls started",
+    "builtin ls failed",
+  ]);
+  expect(remarks.join()).toContain("it contradicts itself about what a tool did");
 });
 
 describe("opencode", () => {

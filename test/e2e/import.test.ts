@@ -37,8 +37,10 @@ interface Imported {
 
 async function importInto(cwd: string, ...args: readonly string[]): Promise<Imported> {
   const { code, stdout, stderr } = await runCli(["import", "--json", ...args], { cwd });
-  expect(code, stderr).toBe(0);
+  expect(stdout, stderr).not.toBe("");
   const result = JSON.parse(stdout) as RunResult;
+  // What happened in a session that is an error is open.
+  expect(code, stderr).toBe(result.trials.some(({ verdict }) => verdict === "error") ? 3 : 0);
   const [trial] = result.trials;
   if (trial === undefined) throw new Error("no trial");
   return { code, result, trial, stderr };
@@ -209,6 +211,31 @@ test("a session that goes on is graded as far as it goes, and a damaged one is n
     expect(trial.error?.message).toContain(what);
     expect((await runCli(["grade", "--config", "graders.yaml"], { cwd: folder.path })).code).toBe(3);
   }
+});
+
+test("an error of one session is said at the end and by the exit code; the others are graded", async () => {
+  const lines = readFileSync(place("codex"), "utf8").trimEnd().split("\n");
+  using folder = folderOf({ "damaged.jsonl": [...lines, "\0", ...lines].join("\n") });
+  const { code, stdout } = await runCli(["import", place("codex"), "damaged.jsonl"], { cwd: folder.path });
+  expect([code, stdout]).toEqual([
+    3,
+    expect.stringMatching(/^ +error: the transcript .* was not read whole/m),
+  ]);
+  expect(stdout).toContain("1 session with an error, which cannot be graded: exit code 3");
+});
+
+test("a forbidden tool that no call fits may be misspelt, since the tools on offer are not known", async () => {
+  const config = { forbidden_tools: ["everything.ecko", "get-sum", "/drop.*/", "gone"] };
+  using folder = folderOf({ "graders.yaml": graders({ type: "tool_calls", config }) });
+  await importInto(folder.path, place("codex"));
+  const { stdout } = await runCli(["grade", "--config", "graders.yaml", "-r", "json"], { cwd: folder.path });
+  const [trial] = (JSON.parse(stdout) as RunResult).trials;
+  expect(trial?.warnings).toContain(
+    'a transcript does not say which tools servers offer, so that a misspelt one would pass as not called: "everything.ecko" (did you mean "everything.echo", which was called?), "^(?:drop.*)$", "gone"',
+  );
+  // Grading is at any later time.
+  const shown = await runCli(["show", "--trial", "t1"], { cwd: folder.path });
+  expect(shown.stdout).toMatch(/^\d+ +[\d.]+ ms {2}trial.finished .*\n\d+ {2,}graded fail/m);
 });
 
 describe("what is no transcript is refused, and leaves no run", () => {

@@ -5,6 +5,7 @@ import type { EventBody, TurnEnd } from "../../model/event.ts";
 import type { ToolUse } from "../programs/preset.ts";
 import { toolOrigin } from "../tool-origin.ts";
 import type { TimedEntry, Transcript } from "./read-transcript.ts";
+import { contradiction, contradicts } from "./transcript.ts";
 
 /** What a session says of the conversation of its user with the agent. */
 export interface Conversation {
@@ -54,8 +55,8 @@ class ConversationReading {
   readonly #ran = new Set<string>();
   /** Names of tools that may be of a server. */
   readonly #unclear = new Set<string>();
-  /** The last use of each id of the program, whether it has a result: some begin with the same ids again. */
-  readonly #uses = new Map<string, { readonly id: string; isOpen: boolean }>();
+  /** The last use of each id of the program, with its last entry: some begin with the same ids again. */
+  readonly #uses = new Map<string, { readonly id: string; last: ToolEntry }>();
 
   constructor(session: Transcript, servers: readonly string[]) {
     this.#session = session;
@@ -109,7 +110,7 @@ class ConversationReading {
       this.#remarks.push("its last turn has no end: the session may go on, or the program was killed");
     this.#finishTurn();
     if (this.#turns === 0) this.#remarks.push("its user says nothing, and its agent does nothing");
-    const open = [...this.#uses.values()].filter(({ isOpen }) => isOpen).length;
+    const open = [...this.#uses.values()].filter(({ last }) => isOpen(last)).length;
     if (open > 0)
       this.#remarks.push(`${countOf(open, "use")} of tools without a result, which count as failed`);
     return {
@@ -193,15 +194,18 @@ class ConversationReading {
     this.#emit({ type: "agent.tool", turn, callId, name, ...use }, entry.at);
   }
 
-  #idOf({ callId, status }: ToolUse, turn: number): string {
-    const last = this.#uses.get(callId);
-    const isOpen = status === "started";
-    if (last !== undefined && (last.isOpen || !isOpen)) {
-      last.isOpen = isOpen;
-      return last.id;
+  #idOf(entry: ToolEntry, turn: number): string {
+    const { callId } = entry;
+    const use = this.#uses.get(callId);
+    const isEnd = use !== undefined && !isOpen(entry);
+    const isOther = isEnd && !isOpen(use.last) && contradicts(use.last, entry);
+    if (isOther) this.#remarks.push(contradiction);
+    if (use !== undefined && !isOther && (isEnd || isOpen(use.last))) {
+      use.last = entry;
+      return use.id;
     }
-    const id = last === undefined ? callId : `${callId} (turn ${turn + 1}, event ${this.#events.length})`;
-    this.#uses.set(callId, { id, isOpen });
+    const id = use === undefined ? callId : `${callId} (turn ${turn + 1}, event ${this.#events.length})`;
+    this.#uses.set(callId, { id, last: entry });
     return id;
   }
 
@@ -216,6 +220,10 @@ class ConversationReading {
     this.#unclear.add(name);
     return { source: "unknown" };
   }
+}
+
+function isOpen({ status }: ToolUse): boolean {
+  return status === "started";
 }
 
 /** Graders that look for calls of a server would find none, and those that forbid them would pass. */

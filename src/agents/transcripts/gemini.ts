@@ -3,6 +3,8 @@ import type { ToolUse, WireObject } from "../programs/preset.ts";
 import * as common from "../programs/preset.ts";
 import {
   compacted,
+  contradiction,
+  contradicts,
   entriesAt,
   ofSubagent,
   textOfParts,
@@ -35,7 +37,14 @@ function createReader(): TranscriptReader {
     if (id === undefined) return;
     const before = messages.get(id);
     // A later list may lack the calls, and has the time at which it was made.
-    messages.set(id, { ...before, ...message, ...(before && { timestamp: before["timestamp"] }) });
+    const gone = before === undefined ? [] : endedOtherwise(before, message);
+    if (gone.length > 0) remarks.add(contradiction);
+    messages.set(id, {
+      ...before,
+      ...message,
+      ...(before && { timestamp: before["timestamp"] }),
+      ...(gone.length > 0 && { toolCalls: [...gone, ...asList(message["toolCalls"])] }),
+    });
   };
 
   const addAll = (list: unknown): void => {
@@ -69,6 +78,24 @@ function createReader(): TranscriptReader {
   };
 }
 
+/** The calls of a message that had ended in another way than they have when it is written again. */
+function endedOtherwise(before: WireObject, after: WireObject): readonly WireObject[] {
+  return callsIn(before).filter((call) => {
+    const again = callsIn(after).filter(({ id }) => id === call["id"]);
+    return endsOf(call).some((end) => again.flatMap(endsOf).some((other) => contradicts(end, other)));
+  });
+}
+
+function callsIn(message: WireObject): readonly WireObject[] {
+  return asList(message["toolCalls"]).map(asObject);
+}
+
+function endsOf(call: WireObject): readonly ToolUse[] {
+  return readCall(call, undefined).flatMap((use) =>
+    use.kind === "tool" && use.status !== "started" ? [use] : [],
+  );
+}
+
 function readMessage(message: WireObject): readonly TranscriptEntry[] {
   const at = timeOf(message["timestamp"]);
   const text = textIn(message);
@@ -82,7 +109,7 @@ function readMessage(message: WireObject): readonly TranscriptEntry[] {
     case "gemini": {
       const model = common.textOf(message["model"]);
       const said = common.messageEvent(text);
-      const calls = asList(message["toolCalls"]).map(asObject);
+      const calls = callsIn(message);
       const isEnd = calls.length === 0 && text !== "";
       return [
         ...entriesAt(at, [...(model === undefined ? [] : [{ kind: "ran", model } as const]), ...said]),

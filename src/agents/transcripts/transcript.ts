@@ -1,3 +1,5 @@
+import type { Json } from "../../base/json.ts";
+import { equalJson } from "../../expect/json-difference.ts";
 import type { AgentPreset } from "../programs/presets.ts";
 import type { OutputEvent, ToolUse, WireObject } from "../programs/preset.ts";
 
@@ -66,6 +68,24 @@ export const ofSubagent = "it is the session of a subagent, whose user is anothe
 
 /** Said where the user has gone back in the conversation. */
 export const tookBack = "the user took turns back, which are on record all the same";
+
+/** Said where a use of a tool has ended twice, in different ways: nobody knows which one is true. */
+export const contradiction =
+  "it contradicts itself about what a tool did: each of the two is on record as a use of its own";
+
+/** Whether two entries say different things of one use of a tool; what only one of them says is no contradiction. */
+export function contradicts(before: ToolUse, after: ToolUse): boolean {
+  return (
+    before.name !== after.name ||
+    before.status !== after.status ||
+    differs(before.args, after.args) ||
+    differs(before.result, after.result)
+  );
+}
+
+function differs(one: Json | undefined, other: Json | undefined): boolean {
+  return one !== undefined && other !== undefined && !equalJson(one, other);
+}
 
 /** A time from a transcript: ISO 8601, or milliseconds since the Unix epoch. */
 export function timeOf(value: unknown): number | undefined {

@@ -8,6 +8,7 @@ import { readPrices } from "../../formats/prices.ts";
 import { FileProblems } from "../../formats/read/document.ts";
 import { collectSecrets } from "../../formats/secrets.ts";
 import type { TrialResult } from "../../model/result.ts";
+import { exitCode } from "../../report/result.ts";
 import { importRun } from "../../run/import-run.ts";
 import { collect, type SetExitCode } from "../flags.ts";
 import {
@@ -42,15 +43,15 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .option("--json", "print the result of the run as JSON")
     .action(async (paths: readonly string[], flags: ImportFlags) => {
-      await execute(paths, flags);
-      setExitCode(0);
+      setExitCode(await execute(paths, flags));
     });
 }
 
+/** Imports. Returns the exit code: a session that is an error leaves open what happened in it. */
 async function execute(
   paths: readonly string[],
   { output, server = [], prices: file, json }: ImportFlags,
-): Promise<void> {
+): Promise<number> {
   using interrupt = abortOnInterrupt();
   const { signal } = interrupt;
   const cwd = workingFolder();
@@ -75,7 +76,12 @@ async function execute(
     ...exact({ output }),
   });
   writeNotes({ notes });
-  if (json === true) return writeJson(result, 2);
+  const errors = result.trials.filter(({ verdict }) => verdict === "error").length;
+  const code = errors === 0 ? 0 : exitCode("incomplete");
+  if (json === true) {
+    writeJson(result, 2);
+    return code;
+  }
   const lines = result.trials.flatMap((trial) => [
     `${trial.id}  ${trial.task}`,
     `    ${describe(trial)}`,
@@ -87,11 +93,15 @@ async function execute(
   const end = [
     "",
     `${count} imported, without a verdict: nothing is expected of ${result.trials.length === 1 ? "it" : "them"} yet.`,
+    ...(errors === 0
+      ? []
+      : [`${countOf(errors, "session")} with an error, which cannot be graded: exit code ${code}`]),
     "See what happened: npx mcpvals show --trial ID, npx mcpvals dashboard",
     "Grade with the graders of a config: npx mcpvals grade --config FILE",
     folder,
   ];
   writeOut([...lines, ...end].map((line) => `${visibleText(line)}\n`).join(""));
+  return code;
 }
 
 /** What is known of a session, in words. */
