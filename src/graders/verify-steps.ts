@@ -1,6 +1,5 @@
 import type { Task } from "../model/task.ts";
 import { shortened } from "../base/visible-text.ts";
-import { statesText } from "../expect/contains-text.ts";
 import { repeatedTurn, type StepRun, type Trajectory, withInner } from "../trace/trajectory.ts";
 import { answerChecks } from "../trace/warnings.ts";
 import { type GraderResult, graderKind, passOrFail, skip } from "./grader.ts";
@@ -90,8 +89,8 @@ function checksOf({ step, last: { finished }, attempts }: StepRun, task: Task): 
 function repeatedChecks(trajectory: Trajectory): readonly StepCheck[] {
   const { turns, task } = trajectory;
   if (turns.every(({ by }) => by === undefined)) return [];
-  return answerChecks(trajectory).flatMap(({ step, expected, seq }) => {
-    const repeated = repeatedTurn(trajectory, Infinity, (text) => statesText(text, expected));
+  return answerChecks(trajectory).flatMap(({ step, expected, seq, says }) => {
+    const repeated = says && repeatedTurn(trajectory, Infinity, says);
     const what = `${labelOf(step, task)}: the answer has ${JSON.stringify(shortened(expected, 80))} only`;
     return repeated === undefined
       ? []

@@ -723,16 +723,26 @@ export function failureOf({
   return problem === undefined ? undefined : `the answer is unusable: ${problem}`;
 }
 
+/** What a simulated user has to do with the agent's words. */
+export interface UserWords {
+  /** The first turn in which it said them. */
+  readonly turn: TurnView;
+  /**
+   * `repeated`: the agent had not said them before, and no tool has returned them. `confirmed`: the agent had, but no tool has.
+   * `echoed`: only calls whose arguments had them, made after the user had said them, have returned them.
+   */
+  readonly how: "repeated" | "confirmed" | "echoed";
+}
+
 /**
- * The turn in which a simulated user said what the agent says in a turn, when the agent had not said it before and no result of a tool up
- * to then says it: the agent's words show nothing. `says` tells it of a text; one that has all of the agent's last words, whatever
- * their white space, says it too. Undefined: they may be the agent's own.
+ * Tells of what the agent says in a turn, whether a simulated user may be its only source. `says` tells it of a text; one that has all of
+ * the agent's last words, whatever their white space, says it too. Undefined: the user did not say it, or a tool's result shows it.
  */
-export function repeatedTurn(
+export function userWords(
   { turns }: Pick<TraceView, "turns">,
   turn: number,
   says: (text: string) => boolean,
-): TurnView | undefined {
+): UserWords | undefined {
   const heard = turns.filter((view) => view.turn <= turn);
   const answer = withoutSpace(heard.at(-1)?.messages.at(-1)?.text ?? "");
   const has = (text: string): boolean =>
@@ -741,13 +751,31 @@ export function repeatedTurn(
     (answer !== "" && statesText(withoutSpace(text), answer));
   const first = heard.find(({ by, user }) => by !== undefined && has(user));
   if (first === undefined) return undefined;
+  const returned = heard.flatMap(({ turn: at, calls }) =>
+    calls.flatMap((call) =>
+      call.result !== undefined && !hasFailed(call) && has(searchableText(call.result))
+        ? [{ isOwn: at < first.turn || !textsIn(call.args).some(has) }]
+        : [],
+    ),
+  );
+  if (returned.some(({ isOwn }) => isOwn)) return undefined;
+  if (returned.length > 0) return { turn: first, how: "echoed" };
   const isOwn = heard.some(
     ({ turn: at, messages }) => at < first.turn && messages.some(({ text }) => has(text)),
   );
-  const isReturned = heard.some(({ calls }) =>
-    calls.some((call) => call.result !== undefined && !hasFailed(call) && has(searchableText(call.result))),
-  );
-  return isOwn || isReturned ? undefined : first;
+  return { turn: first, how: isOwn ? "confirmed" : "repeated" };
+}
+
+/** The turn in which a simulated user said what the agent only repeats, so that the agent's words show nothing. Undefined: they may be its own. */
+export function repeatedTurn(...said: Parameters<typeof userWords>): TurnView | undefined {
+  const words = userWords(...said);
+  return words?.how === "repeated" ? words.turn : undefined;
+}
+
+/** Strings and numbers inside a value. */
+export function textsIn(value: unknown): readonly string[] {
+  if (typeof value === "string" || typeof value === "number") return [String(value)];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
 function withoutSpace(text: string): string {

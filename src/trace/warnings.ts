@@ -1,12 +1,12 @@
-import { describeState, meetsState, stateParts, statesText } from "../expect/contains-text.ts";
+import { containsText, describeState, meetsState, stateParts, statesText } from "../expect/contains-text.ts";
 import { searchableText } from "../expect/tool-result.ts";
 import { isOneEditFrom } from "../base/did-you-mean.ts";
-import { asList, asObject, asText, isJsonObject } from "../base/json.ts";
+import { asList, asObject, asText, isJsonObject, withoutUndefined } from "../base/json.ts";
 import { type Task, turnOf } from "../model/task.ts";
 import { type Step, walkSteps } from "../model/step.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { countOf, shortened } from "../base/visible-text.ts";
-import { type EventOf, eventsOf } from "../model/event.ts";
+import { type Check, type EventOf, eventsOf } from "../model/event.ts";
 import { agentActs, isUnrecorded, serverIn } from "./agent-acts.ts";
 import {
   hasFailed,
@@ -15,6 +15,8 @@ import {
   type ToolDeclaration,
   type Trajectory,
   type TurnView,
+  textsIn,
+  userWords,
   withInner,
 } from "./trajectory.ts";
 import type { ExpectedState } from "../model/fields.ts";
@@ -53,6 +55,7 @@ export function warningsOf(trajectory: Trajectory): string[] {
       : []),
     ...openConversations(trajectory),
     ...untoldStates(trajectory),
+    ...doubtfulWords(trajectory),
     ...(echoed.length > 0 ? echoed : echoedPrompts(trajectory)),
   ];
 }
@@ -583,39 +586,156 @@ function echoedStates({ task, turns }: Trajectory): string[] {
 function echoedSteps(trajectory: Trajectory): string[] {
   const { turns, pathOf } = trajectory;
   const found = answerChecks(trajectory)
-    .filter(({ expected }) => turns.some(({ user }) => statesText(user, expected)))
+    .flatMap(({ step, text }) => (text === undefined ? [] : [{ step, text }]))
+    .filter(({ text }) => turns.some(({ user }) => statesText(user, text)))
     .map(
-      ({ step, expected }) =>
-        `verify step "${pathOf(step)}" expects ${shown(expected)} of the agent's answer, which is in the prompt: an agent that repeats the prompt may pass`,
+      ({ step, text }) =>
+        `verify step "${pathOf(step)}" expects ${shown(text)} of the agent's answer, which is in the prompt: an agent that repeats the prompt may pass`,
     );
   return unique(found).slice(0, maxShownWarnings);
 }
 
-/** Checks of verify steps that passed because a text is in the agent's answer, with the number of the event that ended the step. */
-export function answerChecks({ task, steps }: Pick<Trajectory, "task" | "steps">): readonly {
+/** A check of a verify step that got the agent's answer, and passed. */
+export interface AnswerCheck {
   readonly step: string;
-  readonly expected: string;
+  /** Number of the event that ended the step. */
   readonly seq: number;
-}[] {
-  const looking = [...walkSteps(task.verify)].filter(looksAtAgent).map(({ id }) => id);
+  /** What was expected, as a text. */
+  readonly expected: string;
+  /** The text that the answer has to have, where that is one. */
+  readonly text?: string;
+  /** Whether a text has what was expected, as the answer has it. Absent: that is not known, as of an exit code, or it was found elsewhere. */
+  readonly says?: (text: string) => boolean;
+}
+
+/** Checks of verify steps that got the agent's answer, and passed. */
+export function answerChecks({
+  task,
+  steps,
+  turns,
+}: Pick<Trajectory, "task" | "steps" | "turns">): readonly AnswerCheck[] {
+  const looking = lookingSteps(task);
   if (looking.length === 0) return [];
+  const answer = turns.map(answerIn).at(-1) ?? "";
   return withInner(steps).flatMap(({ step, phase, last: { finished, children } }) => {
-    const isLooking = looking.some((id) => step === id || step.endsWith(`/${id}`));
+    const isLooking = looking.some(({ id }) => isStep(step, id));
     if (phase !== "verify" || !isLooking || children.length > 0 || finished?.outcome !== "passed") return [];
-    const { seq } = finished;
-    return finished.checks.flatMap(({ name, passed, expected }) =>
-      passed &&
-      /(?:^|\s)(?:contains|equals|exact)$/.test(name) &&
-      typeof expected === "string" &&
-      expected.trim() !== ""
-        ? [{ step, expected, seq }]
-        : [],
-    );
+    return finished.checks
+      .filter(({ passed }) => passed)
+      .map((check) => ({ step, seq: finished.seq, ...expectedIn(check) }))
+      .map((check) =>
+        check.says?.(answer) === true ? check : withoutUndefined({ ...check, says: undefined }),
+      );
   });
+}
+
+/** What a check expects of a text. */
+function expectedIn({ name, expected, actual }: Check): Pick<AnswerCheck, "expected" | "text" | "says"> {
+  const what = typeof expected === "string" ? expected : JSON.stringify(expected);
+  const isPattern = name.endsWith(" matches");
+  if (!isPattern && name !== "result" && !/(?:^|\s)(?:contains|equals|exact)$/.test(name))
+    return { expected: what };
+  const parts = textsIn(isPattern ? actual : expected).filter((part) => part.trim() !== "");
+  const has = (text: string): boolean =>
+    parts.length > 0 && parts.every((part) => statesText(text, part.trim()));
+  if (!isPattern) {
+    const isText = name !== "result" && typeof expected === "string" && parts.length > 0;
+    return { expected: what, says: has, ...(isText ? { text: expected } : {}) };
+  }
+  return { expected: what, says: (text) => has(text) || compilePattern(what).test(text) };
+}
+
+function lookingSteps({ verify }: Task): readonly Step[] {
+  return [...walkSteps(verify)].filter(looksAtAgent);
+}
+
+function isStep(name: string, id: string): boolean {
+  return name === id || name.endsWith(`/${id}`);
 }
 
 function looksAtAgent(step: Step): boolean {
   if ("steps" in step) return false;
   if (step.type === "llm" && step.input === undefined) return true;
   return /\{\s*agent\.output\b/.test(JSON.stringify(step));
+}
+
+/** Something that was expected of the agent's words and found in them. */
+interface FoundWords {
+  readonly what: string;
+  /** Number of the turn. */
+  readonly turn: number;
+  readonly says: (text: string) => boolean;
+}
+
+/** What the agent says and a simulated user may be the only source of, where a grader cannot tell. */
+function doubtfulWords(trajectory: Trajectory): readonly string[] {
+  if (trajectory.turns.every(({ by }) => by === undefined)) return [];
+  const found = foundWords(trajectory).flatMap(({ what, turn, says }) => {
+    const words = userWords(trajectory, turn, says);
+    if (words === undefined || words.how === "repeated") return [];
+    return words.how === "confirmed"
+      ? [`${what}: the agent said it before any tool did, and the simulated user after it: it may be a guess`]
+      : [
+          `${what}: only calls that had it in their arguments returned it, after the simulated user had said it: a tool that only echoes would return the same`,
+        ];
+  });
+  return firstOf(
+    unique([...found, ...uncheckedWords(trajectory)]),
+    (rest) => `${rest} more doubts about words of the simulated user`,
+  );
+}
+
+/** What expected states, verify steps and graders of texts have found in the agent's words. */
+function foundWords(trajectory: Trajectory): readonly FoundWords[] {
+  const { task, turns, pathOf } = trajectory;
+  const states = turns.flatMap((view): readonly FoundWords[] => {
+    const state = view.by === undefined ? undefined : turnOf(task, view.turn)?.expectedState;
+    if (state === undefined || !meetsState(answerIn(view), state)) return [];
+    const says = (text: string): boolean => meetsState(text, state);
+    return [{ what: `expectedState ${displayState(state)}`, turn: view.turn, says }];
+  });
+  const checks = answerChecks(trajectory).flatMap(({ step, expected, says }): readonly FoundWords[] =>
+    says === undefined
+      ? []
+      : [{ what: `verify step "${pathOf(step)}" with ${shown(expected)}`, turn: Infinity, says }],
+  );
+  const texts = (task.graders ?? []).flatMap(({ type, name, config }): readonly FoundWords[] =>
+    type === "text"
+      ? ["contains", "contains_cs", "contains_any"]
+          .flatMap((key) => asList(config[key]).map(String))
+          .map((text) => ({
+            what: `grader "${name}" with ${shown(text)}`,
+            turn: Infinity,
+            says: (where) => containsText(where, text),
+          }))
+      : [],
+  );
+  const isSaid = ({ says }: FoundWords): boolean =>
+    turns.some(({ messages }) => messages.some(({ text }) => says(text)));
+  return [...states, ...checks, ...texts.filter(isSaid)];
+}
+
+/**
+ * Verify steps that got the agent's answer and do not say what they look for in it, as by an exit code: where the answer only repeats the
+ * simulated user, or has words of it that the step names too.
+ */
+function uncheckedWords(trajectory: Trajectory): readonly string[] {
+  const { task, turns, pathOf } = trajectory;
+  const answer = turns.map(answerIn).at(-1) ?? "";
+  const words = unique(answer.match(/[\p{L}\p{N}_-]{3,}|\p{N}+/gu) ?? []);
+  const isOfUser = (says: (text: string) => boolean): boolean =>
+    userWords(trajectory, Infinity, says)?.how === "repeated";
+  const steps = lookingSteps(task).filter(({ type }) => type !== "llm");
+  return answerChecks(trajectory).flatMap(({ step, says }) => {
+    if (says !== undefined) return [];
+    const text = JSON.stringify(steps.find(({ id }) => isStep(step, id)) ?? "");
+    const named = isOfUser(() => false)
+      ? [answer]
+      : words.filter((word) => statesText(text, word) && isOfUser((said) => statesText(said, word)));
+    return named.length === 0
+      ? []
+      : [
+          `verify step "${pathOf(step)}" got the agent's answer, in which ${named.slice(0, 5).map(shown).join(", ")} only repeats the simulated user: it may have passed because of that`,
+        ];
+  });
 }

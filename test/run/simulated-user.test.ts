@@ -301,6 +301,94 @@ it("what a task compares with the answer is no evidence either where the simulat
   }
 });
 
+it.each<[what: string, verify: object, said: { readonly code: number; readonly text?: string }]>([
+  [
+    "a place in JSON",
+    {
+      command: {
+        run: "printf '[\"kestrel\"]'",
+        stdin: "{agent.output}",
+        expect: { stdout: { json: [{ path: "$[0]", equals: "kestrel" }] } },
+      },
+    },
+    { code: 1, text: 'the answer has "kestrel" only because the simulated user had said it' },
+  ],
+  [
+    "a pattern",
+    { command: { run: "cat", stdin: "{agent.output}", expect: { stdout: { matches: "kes.rel" } } } },
+    { code: 1, text: 'the answer has "kes.rel" only because the simulated user had said it' },
+  ],
+  [
+    "the result of a call",
+    {
+      mcp: {
+        server: "fixture",
+        tool: "echo",
+        args: { message: "{agent.output}" },
+        expect: { result: "kestrel" },
+      },
+    },
+    { code: 1, text: 'the answer has "kestrel" only because the simulated user had said it' },
+  ],
+  [
+    "an exit code",
+    { command: { run: "grep -q kestrel", stdin: "{agent.output}" } },
+    {
+      code: 0,
+      text: 'in which "kestrel" only repeats the simulated user: it may have passed because of that',
+    },
+  ],
+  [
+    "an exit code of something else",
+    { command: { run: "grep -q Yes", stdin: "{agent.output}" } },
+    { code: 0 },
+  ],
+])("a check by %s of an answer that repeats the simulated user", async (_, verify, { code, text }) => {
+  const task = {
+    kind: "Task",
+    apiVersion: "mcp-eval/v1",
+    metadata: { name: "w" },
+    spec: {
+      servers: { fixture: fixtureServer() },
+      prompt: ["I need a word.", { replies: ["Is it kestrel, or falcon?"] }],
+      verify: [verify],
+    },
+  };
+  await using fake = await provider([{ text: "Which?" }, { text: "Yes, kestrel." }], []);
+  using folder = folderOf({ "task.json": task });
+  const ran = await runHere(["run", "task.json", "--agent", model], { cwd: folder.path, env: fake.env });
+  const shown = ran.stdout.replaceAll(/\s+/g, " ");
+  expect([ran.code, shown]).toEqual([code, expect.stringContaining(text ?? "1 passed")]);
+  if (text === undefined) expect(shown).not.toContain("simulated user:");
+});
+
+it("a guess that the user confirms, and a tool that gives back what the user said, are warnings", async () => {
+  const guesses = [{ text: "Is it kestrel?" }, { text: "###DONE###" }];
+  for (const [agent, user, warning] of [
+    [
+      [{ text: "Is it kestrel?" }, { text: "kestrel" }],
+      [{ text: "Yes, kestrel." }, { text: "###DONE###" }],
+      "the agent said it before any tool did, and the simulated user after it: it may be a guess",
+    ],
+    [
+      [{ text: "Which?" }, echoes, { text: "Yes, kestrel." }],
+      guesses,
+      "only calls that had it in their arguments returned it, after the simulated user had said it",
+    ],
+    // The call was there before the user said it.
+    [[echoes, { text: "kestrel" }, { text: "Yes, kestrel." }], guesses, undefined],
+  ] as const) {
+    await using fake = await provider(agent, user);
+    using folder = folderOf(files({ goal, facts }));
+    const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
+    expect(ran.code, ran.stdout).toBe(0);
+    const [trial] = recordIn(folder.path).result.trials;
+    expect(trial?.warnings?.filter((each) => each.startsWith("expectedState")) ?? []).toEqual(
+      warning === undefined ? [] : [expect.stringContaining(warning)],
+    );
+  }
+});
+
 it("another model of the user makes another task of it, which compare does not mix with the first one", async () => {
   const replies = (): Promise<Awaited<ReturnType<typeof startFakeProvider>>> =>
     provider([asksForNumber, tells], [{ text: "It is 4711." }, { text: "###DONE###" }]);
