@@ -16,6 +16,7 @@ const programs: Readonly<Record<string, string>> = {
   "@github/copilot": "1.0.102",
   "@google/gemini-cli": "0.61.0",
   "@openai/codex": "0.169.0",
+  "@qwen-code/qwen-code": "0.24.4",
   "opencode-ai": "1.18.33",
 };
 

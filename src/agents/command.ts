@@ -61,7 +61,7 @@ async function playWithFiles(spec: CommandAgentSpec, context: AgentContext): Pro
   await copySkills(spec.skills, context);
   const texts = [command, ...args, ...nextArgs, ...Object.values(env)];
   const needsConfig = texts.some((text) => mentions(text, "mcpConfig"));
-  const config = needsConfig ? await writeMcpConfigFile(endpoints, connect) : undefined;
+  const config = needsConfig ? await writeMcpConfigFile(endpoints, connect, spec.preset) : undefined;
   try {
     const files = await writeClientFiles(cwd, configFiles as readonly McpClient[], endpoints, {
       connect,

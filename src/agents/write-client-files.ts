@@ -7,7 +7,7 @@ import { applyEdits, type JSONPath, modify, parse, type ParseError, printParseEr
 import { parse as parseToml, stringify as writeToml, TomlError } from "smol-toml";
 import { asList, asObject, type JsonObject } from "../base/json.ts";
 import { type ClientAdapter, program, typedHttp, typedProgram } from "./programs/preset.ts";
-import { type AgentPreset, presets, type McpClient } from "./programs/presets.ts";
+import { type AgentPreset, type McpClient, presetNamed, presets } from "./programs/presets.ts";
 import { readJsonText } from "../base/read-json.ts";
 import type { Emit } from "../model/event.ts";
 import { isInside, makeFolder, readRegularFile } from "../base/files.ts";
@@ -286,9 +286,18 @@ function look(path: string): Stats | undefined {
   });
 }
 
-/** The text of a file with `mcpServers` that leads to our gateway, in the form of Claude Code, which Copilot and others read too. */
-export function mcpConfigText(endpoints: readonly GatewayEndpoint[], connect: Connect = "http"): string {
-  const mcpServers = serverEntries(endpoints, clientAdapters["claude-code"], connect);
+/**
+ * The text of a file with `mcpServers` that leads to our gateway: in the form of the program whose preset is named, where it
+ * has such a table, otherwise in that of Claude Code, which others read too.
+ */
+export function mcpConfigText(
+  endpoints: readonly GatewayEndpoint[],
+  connect: Connect = "http",
+  preset?: string,
+): string {
+  const own = presetNamed(preset)?.clientFile;
+  const adapter = own?.key === "mcpServers" ? own : clientAdapters["claude-code"];
+  const mcpServers = serverEntries(endpoints, adapter, connect);
   return `${JSON.stringify({ mcpServers }, undefined, 2)}\n`;
 }
 
@@ -299,6 +308,7 @@ export function mcpConfigText(endpoints: readonly GatewayEndpoint[], connect: Co
 export async function writeMcpConfigFile(
   endpoints: readonly GatewayEndpoint[],
   connect?: Connect,
+  preset?: string,
 ): Promise<{ readonly path: string; readonly remove: () => void }> {
   const what = "write a file for {mcpConfig}";
   const folder = await makeTemporaryFolder("client").catch((cause: unknown) => {
@@ -310,7 +320,7 @@ export async function writeMcpConfigFile(
     { kind: "remove-folder", path: folder },
   ];
   const guard = guardUndo(steps);
-  const text = mcpConfigText(endpoints, connect);
+  const text = mcpConfigText(endpoints, connect, preset);
   attempt(what, () => writeFileSync(path, text, { flag: "wx", mode: 0o600 }));
   return {
     path,

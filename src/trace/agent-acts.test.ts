@@ -326,6 +326,8 @@ const written: readonly (readonly [AgentPreset, string, string, string])[] = [
   ["copilot", "git-hub-log", "git-hub", "log"],
   ["copilot", "my-server-read-it", "my.server", "read-it"],
   ["opencode", "git-hub_log", "git-hub", "log"],
+  ["qwen-code", "mcp__git-hub__log_all", "git-hub", "log_all"],
+  ["qwen-code", "log (git MCP Server)", "git", "log"],
 ];
 
 describe("toolOrigin", () => {
@@ -370,6 +372,7 @@ describe("toolOrigin", () => {
     gemini: (server, tool) => `${tool} (${server} MCP Server)`,
     copilot: (server, tool) => `${server.replaceAll(".", "-")}-${tool}`,
     opencode: (server, tool) => `${server.replaceAll(".", "_")}_${tool}`,
+    "qwen-code": (server, tool) => `mcp__${server}__${tool}`,
   };
 
   it("finds the only server whatever its name and whatever the tool's", () => {

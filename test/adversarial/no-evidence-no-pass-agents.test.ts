@@ -90,6 +90,7 @@ describe("the output of a program that is cut off before its last event is not a
     ["gemini", "result"],
     ["copilot", "result"],
     ["opencode", "step_finish with the reason stop"],
+    ["qwen-code", "result"],
   ])("of %s, wherever it is cut", (preset, missing) => {
     const lines = linesOf(preset);
     expect(readAll(preset, lines.join("\n"))).toMatchObject({ reason: "done", understood: true });
@@ -110,6 +111,7 @@ describe("the output of a program that is cut off before its last event is not a
     ["claude-code", '{"type":"result","subtype":"success","is_error":true,"is_error":false}'],
     ["copilot", '{"type":"result","exitCode":1,"exit\\u0043ode":0}'],
     ["gemini", '{"type":"result","status":"error","status":"success"}'],
+    ["qwen-code", '{"type":"result","is_error":true,"is_error":false}'],
   ])("nor is a message of %s with a key twice", (output, line) => {
     expect(readAll(output, line).failure).toMatch(/^it wrote a message with the key "\w+" twice$/);
   });

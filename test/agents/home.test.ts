@@ -1,6 +1,7 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { asObject } from "../../src/base/json.ts";
 import { type AgentPreset, presets } from "../../src/agents/programs/presets.ts";
 import type { RunResult, TrialResult } from "../../src/model/result.ts";
 import { folderOf, runCli } from "../support/cli.ts";
@@ -271,6 +272,30 @@ describe("the login of the user", () => {
     expect(await chosenIn({}, {})).toEqual({});
     expect(await chosenIn({}, { GEMINI_API_KEY: "k" })).toEqual(withKey);
     expect(await chosenIn({ [settings]: oauth }, { GEMINI_API_KEY: "k" })).toEqual(oauth);
+  });
+
+  it("of qwen-code is only what it needs to reach its model, beside what the preset writes", async () => {
+    const auth = { selectedType: "openai", apiKey: token };
+    const modelProviders = { openai: [{ id: "m", envKey: "MY_KEY" }] };
+    const settings = {
+      security: { auth, folderTrust: { enabled: true } },
+      modelProviders,
+      env: { MY_KEY: renewing },
+      mcpServers: { mine: {} },
+      hooks: { SessionStart: [] },
+      memory: { enableManagedAutoMemory: true },
+    };
+    const user = { ".qwen/settings.json": settings, ".qwen/QWEN.md": "x", ".qwen/.env": "OTHER=1" };
+    const { seen, kept } = await play({ agent: { preset: "qwen-code" }, user });
+    expect(Object.keys(seen?.files ?? {})).toEqual([".qwen/settings.json"]);
+    expect(JSON.parse(seen?.files[".qwen/settings.json"]?.[0] ?? "{}")).toEqual({
+      ...asObject(presets["qwen-code"].home.files?.[".qwen/settings.json"]),
+      security: { auth },
+      modelProviders,
+      env: { MY_KEY: renewing },
+    });
+    expect(kept).not.toContain(token);
+    expect(kept).not.toContain(renewing);
   });
 
   it("stands beside what a setting of the agent writes", async () => {

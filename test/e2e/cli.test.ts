@@ -424,7 +424,9 @@ describe("the terminal", () => {
       expect(await mcpvals(flag)).toMatchObject({ code: 0, stdout: `${version}\n` });
     const [help, none] = [await mcpvals("--help"), await mcpvals("")];
     const run = await mcpvals("run --help");
-    expect(run.stdout.replaceAll(/\s+/g, " ")).toContain("(claude-code, codex, gemini, copilot, opencode)");
+    expect(run.stdout.replaceAll(/\s+/g, " ")).toContain(
+      "(claude-code, codex, gemini, copilot, opencode, qwen-code)",
+    );
     const commands = expect.stringMatching(/run\|eval[^]*list[^]*validate[^]*show/);
     expect([help.code, help.stdout]).toEqual([0, commands]);
     expect([none.code, none.stderr]).toEqual([2, expect.stringContaining("Usage: mcpvals")]);

@@ -204,6 +204,7 @@ describe("skills of an Eval are copied to where the agent looks for them (docs/g
       ["gemini", ".gemini/skills", "activate_skill"],
       ["copilot", ".github/skills", "skill"],
       ["opencode", ".opencode/skills", "skill"],
+      ["qwen-code", ".qwen/skills", "skill"],
     ] as const) {
       const { eval: spec } = await load(folder.path, { source: "eval.yaml", agents: [agent] });
       const folders = [join(folder.path, "skills"), join(folder.path, "more/parting")];

@@ -21,8 +21,11 @@ export interface RealAgent {
   readonly login: (token: string) => Readonly<Record<string, string>>;
   /** Whether the model on loopback is sent the token of that file. */
   readonly sendsToken: boolean;
-  /** Files of the home that say `words` to the model, or run `command`, as instructions, hooks, skills and plug-ins do. */
-  readonly planted: (words: string, command: string) => Readonly<Record<string, string>>;
+  /**
+   * Files of the home that say `words` to the model, or run `command`, as instructions, hooks, skills and plug-ins do; `token` is that of
+   * the login, where one of them has both.
+   */
+  readonly planted: (words: string, command: string, token: string) => Readonly<Record<string, string>>;
   /** Its tool that runs commands, by the end of its name. */
   readonly shell: { readonly tool: string; readonly args: (command: string) => object };
   /** Words that only its own system prompt has. */
@@ -265,6 +268,52 @@ export const realAgents: readonly RealAgent[] = [
     ownWords: "You are opencode",
     planMode: { id: "plan", words: "Plan" },
     tellsUsage: { acp: true, command: true },
+  },
+  {
+    preset: "qwen-code",
+    home: (_, own) => ({
+      ".qwen/settings.json": JSON.stringify({
+        security: { auth: { selectedType: "openai" } },
+        mcpServers: mcpServers(own),
+      }),
+    }),
+    env: (url) => ({
+      OPENAI_BASE_URL: `${url}/v1`,
+      OPENAI_API_KEY: "loopback-key-1",
+      OPENAI_MODEL: "fake",
+    }),
+    away: (url) => ({ OPENAI_BASE_URL: `${url}/v1`, OPENAI_MODEL: "fake" }),
+    login: (token) => ({
+      ".qwen/settings.json": JSON.stringify({
+        security: { auth: { selectedType: "openai", apiKey: token } },
+      }),
+    }),
+    sendsToken: true,
+    planted: (words, command, token) => ({
+      ".qwen/settings.json": JSON.stringify({
+        security: { auth: { selectedType: "openai", apiKey: token } },
+        mcpServers: { planted: { command: "sh", args: ["-c", command] } },
+        hooks: {
+          SessionStart: [{ hooks: [{ type: "command", command }] }],
+          UserPromptSubmit: [{ hooks: [{ type: "command", command }] }],
+        },
+      }),
+      ".qwen/QWEN.md": words,
+      ".qwen/skills/planted/SKILL.md": skill(words),
+      ".qwen/agents/planted.md": skill(words),
+      ".qwen/extensions/planted/qwen-extension.json": JSON.stringify({
+        name: "planted",
+        version: "1.0.0",
+        mcpServers: { planted: { command: "sh", args: ["-c", command] } },
+      }),
+    }),
+    shell: {
+      tool: "run_shell_command",
+      args: (command) => ({ command, description: "x", is_background: false }),
+    },
+    ownWords: "Core Mandates",
+    planMode: { id: "plan", words: "Plan mode is active" },
+    tellsUsage: { acp: false, command: true },
   },
 ];
 

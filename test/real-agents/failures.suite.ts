@@ -12,6 +12,7 @@ const reports: Readonly<Record<RealAgent["preset"], Readonly<Record<Type, "all" 
   gemini: { acp: "part", command: "all" },
   copilot: { acp: "all", command: "nothing" },
   opencode: { acp: "part", command: "all" },
+  "qwen-code": { acp: "nothing", command: "all" },
 };
 
 describe.each(realAgents)("$preset", (agent) => {

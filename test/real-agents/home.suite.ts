@@ -58,7 +58,7 @@ function placeFor(agent: RealAgent, type: Type, url: string, setup: Setup = {}):
     ...home("http://127.0.0.1:9", own),
     ...(usesLogin(agent) ? login(token) : {}),
     ...Object.fromEntries(
-      Object.entries(agent.planted(planted, touch)).filter(
+      Object.entries(agent.planted(planted, touch, token)).filter(
         ([name]) => setup.hasPlugins !== false || !name.includes("/plugin/"),
       ),
     ),

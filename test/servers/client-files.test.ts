@@ -115,6 +115,7 @@ const forms: Readonly<Record<McpClient, readonly [file: string, key: string, htt
     (server) => ({ type: "remote", url: urlOf(server), enabled: true }),
     opencodeProgram,
   ],
+  "qwen-code": [".qwen/settings.json", "mcpServers", (server) => ({ httpUrl: urlOf(server) }), named],
   vscode: [".vscode/mcp.json", "servers", address, typed],
   cursor: [".cursor/mcp.json", "mcpServers", (server) => ({ url: urlOf(server) }), named],
 };
@@ -374,6 +375,9 @@ it("writes a separate file for programs that take its path", async () => {
     expect(JSON.parse(mcpConfigText(endpoints, connect))).toEqual({
       mcpServers: { calc: form("calc"), "my-files": form("my-files") },
     });
+  const ofQwen = { calc: { httpUrl: urlOf("calc") }, "my-files": { httpUrl: urlOf("my-files") } };
+  expect(JSON.parse(mcpConfigText(endpoints, "http", "qwen-code"))).toEqual({ mcpServers: ofQwen });
+  expect(mcpConfigText(endpoints, "http", "opencode")).toBe(mcpConfigText(endpoints));
   const file = await writeMcpConfigFile(endpoints);
   expect(readFileSync(file.path, "utf8")).toBe(mcpConfigText(endpoints));
   expect(statSync(file.path).mode & 0o077).toBe(process.platform === "win32" ? 0o066 : 0);

@@ -160,7 +160,9 @@ function readRetry(line: WireObject): readonly OutputEvent[] {
 function readBlocks(line: WireObject, names: Map<string, string>): readonly OutputEvent[] {
   const message = asObject(line["message"]);
   const parent = common.textOf(line["parent_tool_use_id"]);
-  const blocks = asList(message["content"]).flatMap((item) => readBlock(asObject(item), parent, names));
+  const blocks = asList(message["content"]).flatMap((item) =>
+    common.readBlock(asObject(item), parent, names),
+  );
   const reason = ends[common.textOf(message["stop_reason"]) ?? ""];
   return reason === undefined || parent !== undefined ? blocks : [...blocks, { kind: "end", reason }];
 }
@@ -174,35 +176,6 @@ const ends: Readonly<Record<string, TurnEnd>> = {
   stop_sequence: "done",
   tool_use: "done",
 };
-
-function readBlock(
-  block: WireObject,
-  parent: string | undefined,
-  names: Map<string, string>,
-): readonly OutputEvent[] {
-  const parentCallId = parent === undefined ? {} : { parentCallId: parent };
-  switch (block["type"]) {
-    case "text":
-      // Messages of subagents are not messages of the agent.
-      return parent === undefined ? common.messageEvent(block["text"]) : [];
-    case "tool_use": {
-      const callId = common.textOf(block["id"]) ?? "";
-      const name = common.textOf(block["name"]) ?? "";
-      names.set(callId, name);
-      const args = common.optional("args", block["input"]);
-      return [{ kind: "tool", callId, name, status: "started", ...args, ...parentCallId }];
-    }
-    case "tool_result": {
-      const callId = common.textOf(block["tool_use_id"]) ?? "";
-      const name = names.get(callId) ?? "";
-      const status = block["is_error"] === true ? "failed" : "completed";
-      const result = common.optional("result", block["content"]);
-      return [{ kind: "tool", callId, name, status, ...result, ...parentCallId }];
-    }
-    default:
-      return [];
-  }
-}
 
 function usageOfResult(line: WireObject, requests?: number): Usage {
   const { input, ...others } = common.tokensOf(asObject(line["usage"]), {

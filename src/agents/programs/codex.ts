@@ -1,13 +1,5 @@
 import { asObject } from "../../base/json.ts";
-import type {
-  AgentNotice,
-  OutputEvent,
-  OutputReader,
-  Preset,
-  Tokens,
-  ToolUse,
-  WireObject,
-} from "./preset.ts";
+import type { AgentNotice, OutputEvent, OutputReader, Preset, ToolUse, WireObject } from "./preset.ts";
 import * as common from "./preset.ts";
 import { asksInSession } from "./options.ts";
 
@@ -120,7 +112,7 @@ const ownTools = new Set(["command_execution", "file_change", "web_search", "col
 
 /** Creates the reader of what `codex exec --json` prints. */
 function createReader(): OutputReader {
-  let before: Tokens | undefined;
+  let before: common.Tokens | undefined;
   return {
     lastEvent: "turn.completed",
     finish: () => [],
@@ -138,7 +130,7 @@ function createReader(): OutputReader {
             cacheRead: "cached_input_tokens",
             cacheWrite: "cache_write_input_tokens",
           });
-          const usage = common.usageOf(since(before, total));
+          const usage = common.usageOf(common.tokensSince(before, total));
           before = total;
           return [{ kind: "usage", usage }, { kind: "complete" }];
         }
@@ -182,17 +174,6 @@ function ownTool(item: WireObject, started: boolean): Pick<ToolUse, "args" | "re
   const { id: _, type: __, status: ___, aggregated_output: output, exit_code: exitCode, ...args } = item;
   const result = started || output === undefined ? undefined : { output, exitCode };
   return { ...common.optional("args", args), ...common.optional("result", result) };
-}
-
-/** It reports the tokens of the whole session; these are those of the last turn. */
-function since(before: Tokens | undefined, now: Tokens): Tokens {
-  if (before === undefined || now.input < before.input || now.output < before.output) return now;
-  return {
-    input: now.input - before.input,
-    output: now.output - before.output,
-    cacheRead: now.cacheRead - before.cacheRead,
-    cacheWrite: now.cacheWrite - before.cacheWrite,
-  };
 }
 
 /** Its own notices have no `messageId`, messages of its model have one; the last notice after an error is the reason. */

@@ -230,6 +230,50 @@ export function tokensOf(
   };
 }
 
+/** The tokens of the last turn, of a program that reports those of its whole session. */
+export function tokensSince(before: Tokens | undefined, now: Tokens): Tokens {
+  if (before === undefined || now.input < before.input || now.output < before.output) return now;
+  return {
+    input: now.input - before.input,
+    output: now.output - before.output,
+    cacheRead: now.cacheRead - before.cacheRead,
+    cacheWrite: now.cacheWrite - before.cacheWrite,
+  };
+}
+
+/**
+ * A block of a message in the form of Anthropic's API. `parent` is the use of a tool that began the subagent whose message it is;
+ * `names` has the names of tools by the id of their use.
+ */
+export function readBlock(
+  block: WireObject,
+  parent: string | undefined,
+  names: Map<string, string>,
+): readonly OutputEvent[] {
+  const parentCallId = parent === undefined ? {} : { parentCallId: parent };
+  switch (block["type"]) {
+    case "text":
+      // Messages of subagents are not messages of the agent.
+      return parent === undefined ? messageEvent(block["text"]) : [];
+    case "tool_use": {
+      const callId = textOf(block["id"]) ?? "";
+      const name = textOf(block["name"]) ?? "";
+      names.set(callId, name);
+      const args = optional("args", block["input"]);
+      return [{ kind: "tool", callId, name, status: "started", ...args, ...parentCallId }];
+    }
+    case "tool_result": {
+      const callId = textOf(block["tool_use_id"]) ?? "";
+      const name = names.get(callId) ?? "";
+      const status = block["is_error"] === true ? "failed" : "completed";
+      const result = optional("result", block["content"]);
+      return [{ kind: "tool", callId, name, status, ...result, ...parentCallId }];
+    }
+    default:
+      return [];
+  }
+}
+
 /** The session with an id from the wire; nothing without one. */
 export function sessionEvent(id: unknown): readonly OutputEvent[] {
   const text = textOf(id);

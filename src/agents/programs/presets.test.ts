@@ -52,15 +52,19 @@ describe("a second turn", () => {
     expect(sessionOf(read(`${preset}-next-turn`, presets[preset].createReader()))).toBe(first);
   });
 
-  it("of codex has its own tokens only", () => {
-    const reader = presets.codex.createReader();
-    const usages = ["codex-tools", "codex-next-turn"].map((sample) =>
+  it.each([
+    ["codex", 100],
+    ["qwen-code", 400],
+  ] as const)("of %s has its own tokens only", (preset, input) => {
+    const reader = presets[preset].createReader();
+    const usages = [`${preset}-tools`, `${preset}-next-turn`].map((sample) =>
       read(sample, reader).find((event) => event.kind === "usage"),
     );
-    expect(usages).toEqual([
-      { kind: "usage", usage: { inputTokens: 400, outputTokens: 80, cacheReadTokens: 40 } },
-      { kind: "usage", usage: { inputTokens: 100, outputTokens: 20, cacheReadTokens: 10 } },
-    ]);
+    const usageOf = (tokens: number): object => ({
+      kind: "usage",
+      usage: { inputTokens: tokens, outputTokens: tokens / 5, cacheReadTokens: tokens / 10 },
+    });
+    expect(usages).toEqual([usageOf(400), usageOf(input)]);
   });
 
   it("of codex that counts anew has the tokens that it reports", () => {
@@ -91,6 +95,16 @@ describe("acpOfPreset", () => {
     ["claude-code", "m", "claude-agent-acp", { ANTHROPIC_MODEL: "m" }],
     ["codex", "m", "codex-acp", { NO_BROWSER: "1", INITIAL_AGENT_MODE: "workspace-write" }],
     ["copilot", "m", "copilot --acp --no-auto-update --disable-builtin-mcps --model m", {}],
+    [
+      "qwen-code",
+      "m",
+      "qwen --acp --approval-mode=default --exclude-tools=tool_search --exclude-tools=tool_call --model m",
+      {
+        QWEN_CODE_LEGACY_MCP_BLOCKING: "1",
+        QWEN_CODE_NO_RELAUNCH: "true",
+        QWEN_USAGE_STATISTICS_ENABLED: "false",
+      },
+    ],
     [
       "opencode",
       "m",

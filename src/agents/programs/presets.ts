@@ -4,8 +4,16 @@ import { copilot } from "./copilot.ts";
 import { gemini } from "./gemini.ts";
 import { opencode } from "./opencode.ts";
 import type { Preset } from "./preset.ts";
+import { qwenCode } from "./qwen-code.ts";
 
-const all = { "claude-code": claudeCode, codex, gemini, copilot, opencode } satisfies Record<string, Preset>;
+const all = {
+  "claude-code": claudeCode,
+  codex,
+  gemini,
+  copilot,
+  opencode,
+  "qwen-code": qwenCode,
+} satisfies Record<string, Preset>;
 
 /** The name of an agent program with a preset. */
 export type AgentPreset = keyof typeof all;

@@ -324,7 +324,7 @@ test {expect: {isError: false}, expectedError: no}
     };
     expect(problems(config)[0]?.hint).toBe('Did you mean "alpha"? Known servers: alpha, beta.');
     expect(problems({ ...flows, agent: "nobody" })[0]?.hint).toBe(
-      "Known agents: oracle, null, claude-code, codex, gemini, copilot, opencode. A model id is written PROVIDER/MODEL.",
+      "Known agents: oracle, null, claude-code, codex, gemini, copilot, opencode, qwen-code. A model id is written PROVIDER/MODEL.",
     );
   });
 
@@ -460,7 +460,7 @@ suites {servers: {db: *stdio}, workflows: [{<<: *flow, elicitation: [{action: de
 describe("agents that are programs", () => {
   check(`
 agent {type: acp, preset: gemni}
-  agent.preset must be "claude-code", "codex", "gemini", "copilot" or "opencode"
+  agent.preset must be "claude-code", "codex", "gemini", "copilot", "opencode" or "qwen-code"
 agent {type: command, args: []}
   agent must have preset or command
 agent {type: acp, preset: gemini, stdin: true}
