@@ -250,14 +250,14 @@ interface FilesContext {
 /** Checks the fixtures of workflows, and gives agents their skills. Few configs have any, so that the code is loaded then. */
 async function withFiles(
   parts: ConfigParts,
-  { dir, document, problems, loadContext: { allowOutside } }: FilesContext,
+  { dir, document, problems, loadContext }: FilesContext,
 ): Promise<ConfigParts> {
   const { eval: spec, skills: folders } = parts;
   const flows = spec.tasks.filter(({ form }) => form === "workflow");
   if (flows.some(({ workspace }) => workspace !== undefined)) {
     const { checkFixtures } = await import("./task/parse-task.ts");
     const { taskFiles } = await import("./tasks.ts");
-    const files = taskFiles(dir, { allowOutside });
+    const files = taskFiles(dir, loadContext);
     for (const [index, { workspace }] of flows.entries()) {
       const wrong = checkFixtures(workspace?.fixtures ?? [], ["workflows", index, "fixtures"], files);
       problems.addPlaced(wrong, document);
@@ -267,7 +267,7 @@ async function withFiles(
   const { withSkills } = await import("./convert/eval/convert-eval.ts");
   const path = ["skills"];
   const pathOf = (index: number): KeyPath => [...path, index];
-  const skills = { folders, dir, problems, document, path, pathOf };
+  const skills = { folders, dir, problems, document, loadContext, path, pathOf };
   const agents = spec.agents.map((agent) => withSkills(agent, undefined, skills));
   return { ...parts, eval: { ...spec, agents } };
 }

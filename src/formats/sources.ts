@@ -220,6 +220,32 @@ export function pathKind(path: string): "file" | "folder" | undefined {
   }
 }
 
+/** Most entries that are looked at before anything runs; what is wrong with others is found when they are copied. */
+const maxEntries = 10_000;
+
+/** Something that is there to be copied. */
+interface Entry {
+  readonly path: string;
+  /** `special`: a pipe, a socket or a device. */
+  readonly kind: "file" | "folder" | "link" | "special";
+}
+
+/** What is at a path and below it; links below it are not followed. Throws `config/unreadable`. */
+export function entriesBelow(root: string): readonly Entry[] {
+  const found: Entry[] = [];
+  const add = (path: string, what: Pick<Dirent, "isDirectory" | "isFile" | "isSymbolicLink">): void => {
+    const kind = what.isDirectory() ? "folder" : what.isFile() ? "file" : "special";
+    found.push({ path, kind: what.isSymbolicLink() ? "link" : kind });
+  };
+  const stats = statSync(root, { throwIfNoEntry: false });
+  if (stats !== undefined) add(root, stats);
+  // What is found in a folder is looked at in turn.
+  for (const { path, kind } of found)
+    if (kind === "folder" && found.length < maxEntries)
+      for (const entry of entriesOf(path)) add(join(path, entry.name), entry);
+  return found;
+}
+
 function unreadable(what: string, cause: unknown): McpvalsError {
   const reason = messageOf(cause);
   return new McpvalsError("config/unreadable", `${what} cannot be read: ${reason}`, { cause });

@@ -37,7 +37,7 @@ import {
 } from "./environment.ts";
 import { documentKind, FileProblems, isOlderForm, type SourceText } from "./read/document.ts";
 import { taskVariables, withVariables } from "./secrets.ts";
-import { pathKind, repositoryOf } from "./sources.ts";
+import { entriesBelow, pathKind, repositoryOf } from "./sources.ts";
 
 /** What the eval around them gives to tasks. */
 export interface TaskContext {
@@ -309,11 +309,15 @@ export function taskFiles(dir: string, { allowOutside, repository = dir }: TaskF
       }
     },
     leaves: (path) => leadsOut(dir, resolve(dir, path)),
+    special(path) {
+      const entries = entriesBelow(resolve(dir, path));
+      return entries.find(({ kind }) => kind === "special")?.path;
+    },
   };
 }
 
 /** Whether a path leads out of a folder, before or after links are followed. */
-function leadsOut(folder: string, target: string): boolean {
+export function leadsOut(folder: string, target: string): boolean {
   return !isInside(folder, target) || !isInside(realPath(folder), realPath(target));
 }
 

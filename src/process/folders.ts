@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
 import { hash, randomUUID } from "node:crypto";
-import { readlinkSync } from "node:fs";
-import { chmod, lstat, mkdtemp, readdir, realpath, rename, rm } from "node:fs/promises";
+import { createReadStream, createWriteStream, readlinkSync } from "node:fs";
+import { chmod, lstat, mkdtemp, readdir, realpath, rename, rm, stat } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import { ownUser } from "../base/files.ts";
 import { livesElsewhere, ownIdentity } from "./process-tree.ts";
@@ -101,6 +102,22 @@ async function makeReachable(root: string): Promise<void> {
       folders.push(near);
     }
   }
+}
+
+/** Copies a file to where there is none, in pieces, so that the signal ends it at any size. Throws the signal's reason, and errors of the file system. */
+export async function copyFileUntil(from: string, to: string, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const { mode } = await stat(from);
+  try {
+    const highWaterMark = 1024 * 1024;
+    await pipeline(createReadStream(from, { highWaterMark }), createWriteStream(to, { flags: "wx", mode }), {
+      signal,
+    });
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw cause;
+  }
+  await chmod(to, mode);
 }
 
 /** Absolute paths of the files and folders below a folder that git ignores; none without a repository or git. */

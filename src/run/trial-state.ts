@@ -19,7 +19,7 @@ import type { PreparedExtensions } from "../extensions/host/extension-process.ts
 import type { TrialExtensions } from "../extensions/host/trial-extensions.ts";
 import { inheritedEnvironment, mergeEnvironments } from "../process/environment.ts";
 import { Clocks, type Hold } from "../process/deadline.ts";
-import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
+import { copyFileUntil, makeTemporaryFolder, removeFolder } from "../process/folders.ts";
 import type { StepJudge, TrialContext } from "../steps/step-runner.ts";
 import type { Provisioning, TaskOfTrial } from "./provisioning.ts";
 import type { StateMemory } from "./state-comparison.ts";
@@ -268,11 +268,12 @@ export interface Workspace {
 
 /**
  * Creates a folder and copies the task's fixtures into it, under their base names; those of waza keep their folders. Throws
- * McpvalsError `task/workspace`, and `task/outside` for a link in a fixture that leads out of it, unless `allowOutside`.
+ * McpvalsError `task/workspace`, `task/outside` for a link in a fixture that leads out of it, unless `allowOutside`, and the signal's reason.
  */
 export async function createWorkspace(
   task: Pick<PortableTask, "fixtures" | "dir" | "format"> | undefined,
-  { allowOutside }: { readonly allowOutside: boolean },
+  allowOutside: boolean,
+  signal: AbortSignal,
 ): Promise<Workspace> {
   const { fixtures = [], dir = "", format } = task ?? {};
   const path = await failingAs("cannot be created", () => makeTemporaryFolder("work"));
@@ -280,7 +281,7 @@ export async function createWorkspace(
   const nameOf = (fixture: string): string => (format === "waza" ? fixture : basename(fixture));
   try {
     for (const fixture of fixtures)
-      await copy(resolve(dir, fixture), join(path, nameOf(fixture)), allowOutside);
+      await copy(resolve(dir, fixture), join(path, nameOf(fixture)), { allowOutside, signal });
   } catch (error) {
     await remove();
     throw error;
@@ -288,20 +289,34 @@ export async function createWorkspace(
   return { path, fixtures: fixtures.map(nameOf), remove };
 }
 
-async function copy(fixture: string, to: string, allowOutside: boolean): Promise<void> {
+/** Size from which on copying a file can take so long that it has to be interrupted. */
+const largeFile = 16 * 1024 * 1024;
+
+interface CopyOptions {
+  readonly allowOutside: boolean;
+  readonly signal: AbortSignal;
+}
+
+async function copy(fixture: string, to: string, { allowOutside, signal }: CopyOptions): Promise<void> {
   await failingAs(`lacks its fixture ${fixture}`, async () => {
     const from = await realpath(fixture);
-    const filter = async (source: string): Promise<boolean> => {
-      if (!allowOutside) await refuseLeavingLink(source, from);
-      return true;
+    const filter = async (source: string, target: string): Promise<boolean> => {
+      signal.throwIfAborted();
+      const found = await lstat(source);
+      if (found.isSymbolicLink() && !allowOutside) await refuseLeavingLink(source, from);
+      if (!found.isFile() || found.size < largeFile) return true;
+      await copyFileUntil(source, target, signal);
+      return false;
     };
     await cp(from, to, { recursive: true, errorOnExist: true, force: false, verbatimSymlinks: true, filter });
+  }).catch((error: unknown) => {
+    signal.throwIfAborted();
+    throw error;
   });
 }
 
 /** Such a link would lead elsewhere in the workspace, or let a trial change the task's own files. */
 async function refuseLeavingLink(path: string, fixture: string): Promise<void> {
-  if (!(await lstat(path)).isSymbolicLink()) return;
   const target = await readlink(path);
   const way = relative(fixture, resolve(dirname(path), target));
   if (!isAbsolute(target) && !isAbsolute(way) && way !== ".." && !way.startsWith(`..${sep}`)) return;

@@ -96,11 +96,11 @@ class TrialPhases {
     const agent = trial.agent === null ? undefined : await this.#services.createAgent(trial.agent);
     await agent?.prepare();
     signal.throwIfAborted();
-    const workspace = await this.#openWorkspace(agent);
+    const limitMs = task.portable?.timeoutMs ?? limits.trialMs;
+    const workspace = await this.#openWorkspace(agent, limitMs);
     const state = new TrialState(this.#run, this.#services, workspace);
     this.#deferred.push(() => state[Symbol.asyncDispose]());
     await state.reservePorts();
-    const limitMs = task.portable?.timeoutMs ?? limits.trialMs;
     using deadline = state.clocks.start(limitMs, () => trialTimeout(limitMs), signal);
     const stepContext = (phase: Phase, until: AbortSignal): StepContext =>
       this.#stepContext(state, phase, until);
@@ -175,14 +175,16 @@ class TrialPhases {
     );
   }
 
-  /** The trial's folder; "" when neither the task nor the agent needs one. */
-  async #openWorkspace(agent: AgentDriver | undefined): Promise<string> {
-    const { task, emit } = this.#run;
+  /** The trial's folder; "" when neither the task nor the agent needs one. Copying files may take as long as the trial itself. */
+  async #openWorkspace(agent: AgentDriver | undefined, limitMs: number): Promise<string> {
+    const { task, emit, signal } = this.#run;
     const { portable, workspace } = task;
     const files = portable ?? (workspace && { ...workspace, format: "mcp-eval/v1" as const });
     if (files === undefined && agent?.reach !== "endpoints") return "";
     return runPhase("workspace", emit, async () => {
-      const { path, fixtures, remove } = await createWorkspace(files, this.#services);
+      using deadline = abortAfter(limitMs, () => trialTimeout(limitMs), signal);
+      const { allowOutside } = this.#services;
+      const { path, fixtures, remove } = await createWorkspace(files, allowOutside, deadline.signal);
       this.#deferred.push(remove);
       emit({ type: "workspace.created", path, fixtures });
       return path;

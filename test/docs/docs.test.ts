@@ -97,6 +97,7 @@ class PageRunner {
     jsonc: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.json`)),
     // A later block names it.
     csv: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.csv`)),
+    markdown: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.md`)),
     ts: (block) => this.#runProgram(block),
     // A later line runs it.
     python: (block) => Promise.resolve(chmodSync(join(this.#cwd, this.#write(block, "program.py")), 0o755)),

@@ -1,8 +1,11 @@
+import { execFileSync } from "node:child_process";
+import { readdirSync, symlinkSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { load } from "../../src/formats/load.ts";
 import { fixtureServer } from "../e2e/support.ts";
-import { folderOf, runHere, runInline } from "../support/cli.ts";
+import type { RunResult } from "../../src/model/result.ts";
+import { folderOf, runCli, runHere, runInline } from "../support/cli.ts";
 
 /** A program that says what is in a file of its working folder. */
 const reader = {
@@ -57,6 +60,30 @@ it.each([
   expect(ran.stderr).toContain("mcp-eval.config.json:");
 });
 
+it("a pipe among the fixtures is found before anything runs", async () => {
+  using folder = folderOf(config("null"));
+  const pipe = join(folder.path, "files/data/pipe");
+  execFileSync("mkfifo", [pipe]);
+  const ran = await runHere(["validate"], { cwd: folder.path });
+  expect([ran.code, ran.stderr]).toEqual([
+    2,
+    expect.stringContaining(`${pipe} is a pipe, a socket or a device, which cannot be copied`),
+  ]);
+});
+
+it("copying a large fixture is within the limit of the trial, and leaves nothing", async () => {
+  const agent = { type: "scripted", plan: { reads: [{ say: "buy milk" }] } };
+  using temporary = folderOf({});
+  using folder = folderOf(config(agent, workflow(), { limits: { trial: "50ms" } }));
+  // It takes no room, but its copy would, and seconds.
+  truncateSync(join(folder.path, "files/data/note.txt"), 3 * 1024 ** 3);
+  const env = { TMPDIR: temporary.path };
+  const ran = await runCli(["run", "-r", "json"], { cwd: folder.path, env });
+  const { trials } = JSON.parse(ran.stdout) as RunResult;
+  expect(trials[0], ran.stderr).toMatchObject({ verdict: "timeout", error: { code: "trial/timeout" } });
+  expect(readdirSync(temporary.path)).toEqual([]);
+});
+
 it("the same workflow is the same task in another folder, and another one with other fixtures", async () => {
   const prints: (string | undefined)[] = [];
   for (const fixtures of [["files/data"], ["files/data"], ["files"]]) {
@@ -76,7 +103,41 @@ it("skills of a config are given to the presets of agent programs, and refused f
   ]);
   const refused = await runHere(["validate", "--agent", "openai/gpt-5"], { cwd: folder.path });
   expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining("which has no skills")]);
-  using lost = folderOf(config("null", workflow(), { skills: ["nowhere"] }));
-  const missing = await runHere(["validate", "--agent", "claude-code"], { cwd: lost.path });
-  expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining("there is no folder")]);
+});
+
+it.each<[skills: readonly string[], said: string]>([
+  [["nowhere"], "there is no folder"],
+  [["files"], "has no skill"],
+  [["skills", "more/greeting"], 'the skill "greeting" is in'],
+  [["leading"], "the link"],
+  [["piped"], "is a pipe, a socket or a device"],
+])("skills that cannot be given are refused: %j", async (skills, said) => {
+  using outside = folderOf({ secret: "s" });
+  using folder = folderOf({
+    ...config("null", workflow(), { skills }),
+    "more/greeting/SKILL.md": "",
+    "leading/a/SKILL.md": "",
+    "piped/a/SKILL.md": "",
+  });
+  symlinkSync(join(outside.path, "secret"), join(folder.path, "leading/a/secret"));
+  // A skill that is shared inside the folder of the config is a usual one.
+  symlinkSync("../more/greeting/SKILL.md", join(folder.path, "leading/shared"));
+  execFileSync("mkfifo", [join(folder.path, "piped/a/pipe")]);
+  const validate = (...args: readonly string[]): ReturnType<typeof runHere> =>
+    runHere(["validate", ...args], { cwd: folder.path });
+  const ran = await validate("--agent", "claude-code");
+  expect([ran.code, ran.stderr]).toEqual([2, expect.stringContaining(said)]);
+  // It stands at its place in the file.
+  expect(ran.stderr).toMatch(/mcp-eval\.config\.json:\d+:\d+/);
+  const allowed = await validate("--agent", "claude-code", "--allow-outside");
+  expect(allowed.code, allowed.stderr).toBe(said === "the link" ? 0 : 2);
+});
+
+it("an agent of which it is not known where it looks for skills is told what can be done in a config", async () => {
+  using folder = folderOf(config(reader, workflow(), { skills: ["skills"] }));
+  const ran = await runHere(["validate"], { cwd: folder.path });
+  expect([ran.code, ran.stderr]).toEqual([
+    2,
+    expect.stringContaining("Give it a preset, such as claude-code"),
+  ]);
 });

@@ -32,7 +32,7 @@ it.each([
   "files of a task of the format %s are copied to where its agent looks for them",
   async (format, names) => {
     using folder = folderOf({ "a.txt": "A", "sub/deep/b.txt": "B", "other.txt": "not listed" });
-    const workspace = await createWorkspace(task(folder.path, format), { allowOutside: false });
+    const workspace = await createWorkspace(task(folder.path, format), false, new AbortController().signal);
     try {
       expect(workspace.fixtures).toEqual(names);
       expect(names.map((name) => readFileSync(join(workspace.path, name), "utf8"))).toEqual(["A", "B"]);

@@ -417,7 +417,11 @@ export function checkFixtures(
       found.refuse(path, "must name a file or folder inside the task's folder");
       return [];
     }
-    found.add(checkFilePath(text, path, { files, wanted: "any" }));
+    const wrong = checkFilePath(text, path, { files, wanted: "any" });
+    found.add(wrong);
+    const special = wrong.length > 0 ? undefined : files.special?.(text);
+    if (special !== undefined)
+      found.refuse(path, `: ${special} is a pipe, a socket or a device, which cannot be copied`);
     return [{ name, path }];
   });
   checkUnique(named, "fixtures would be", found, " in the workspace");

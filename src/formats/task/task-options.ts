@@ -22,6 +22,8 @@ export interface TaskFiles {
   read(path: string): string | undefined;
   /** Whether a path leads out of the task's folder, be it through a link. */
   leaves(path: string): boolean;
+  /** The path of something at or below a path that cannot be copied: neither a file, a folder nor a link. Absent: there is none. */
+  special?(path: string): string | undefined;
 }
 
 export interface ParseTaskOptions {

@@ -1,5 +1,6 @@
 import { serverBuilder } from "../../server-builder.ts";
-import { basename, dirname, extname, resolve } from "node:path";
+import { readdirSync } from "node:fs";
+import { basename, dirname, extname, join, resolve } from "node:path";
 import { interpolateParts } from "../../../base/read-json.ts";
 import {
   graderTypesAt,
@@ -49,8 +50,8 @@ import {
 } from "../../environment.ts";
 import { FileProblems, plainDocument } from "../../read/document.ts";
 import { loadMcpConfig, type McpServers, noServers, serversOfVariables } from "../client/client-servers.ts";
-import { pathKind, repositoryOf } from "../../sources.ts";
-import { collectTasks, type ParsedFile, parseTasks } from "../../tasks.ts";
+import { entriesBelow, pathKind, repositoryOf } from "../../sources.ts";
+import { collectTasks, leadsOut, type ParsedFile, parseTasks } from "../../tasks.ts";
 import { presetNamed } from "../../../agents/programs/presets.ts";
 
 /** What the parts of an eval's loading share. */
@@ -269,6 +270,7 @@ function modelOf({ name, agent }: NamedModel, loadContext: LoadContext): ModelAg
 
 /** Skills of a file, for its agents. */
 interface SkillSources extends Pick<EvalContext, "dir" | "problems" | "document"> {
+  readonly loadContext: Pick<LoadContext, "allowOutside">;
   /** Folders, relative to the file's; absent: agents get none. */
   readonly folders?: readonly string[] | undefined;
   /** The place of the skills in the file, and of the path of one. */
@@ -276,10 +278,10 @@ interface SkillSources extends Pick<EvalContext, "dir" | "problems" | "document"
   readonly pathOf: (index: number) => Problem["path"];
 }
 
-function skillsOf({ file, dir, problems, document }: EvalContext): SkillSources {
+function skillsOf({ file, dir, problems, document, loadContext }: EvalContext): SkillSources {
   const path = ["config", "skills"];
   const pathOf = (index: number): Problem["path"] => [...path, "sources", index, "path"];
-  return { folders: file.skills, dir, problems, document, path, pathOf };
+  return { folders: file.skills, dir, problems, document, loadContext, path, pathOf };
 }
 
 /**
@@ -303,7 +305,7 @@ export function withSkills(agent: AgentSpec, own: AgentFile["skills"], skills: S
   if (place === undefined)
     return refuse(
       `it is not known where ${named} looks for skills`,
-      "Say so in its file: skills: {mountPath: FOLDER, toolName: TOOL}; or give it a preset.",
+      "Give it a preset, such as claude-code. A file of kind Agent may also say it: skills: {mountPath: FOLDER, toolName: TOOL}.",
     );
   if (agent.cwd !== undefined)
     return refuse(
@@ -311,13 +313,55 @@ export function withSkills(agent: AgentSpec, own: AgentFile["skills"], skills: S
       "Leave out its cwd, so that it works in a fresh workspace.",
     );
   const folders = skills.folders.map((path) => resolve(dir, path));
-  const lost = folders.findIndex((folder) => pathKind(folder) !== "folder");
-  if (lost === -1) return { ...agent, skills: { ...place, folders } };
-  return refuse(
-    `there is no folder ${folders[lost]}`,
-    "Paths start from the eval's folder.",
-    skills.pathOf(lost),
-  );
+  const wrong = wrongSkills(folders, skills);
+  problems.addPlaced(wrong, document);
+  return wrong.length > 0 ? agent : { ...agent, skills: { ...place, folders } };
+}
+
+/** What is wrong with folders of skills: each must have skills, each of its own name, and no links that lead out. */
+function wrongSkills(
+  folders: readonly string[],
+  { dir, loadContext, pathOf }: SkillSources,
+): readonly Problem[] {
+  const owners = new Map<string, string>();
+  return folders.flatMap((folder, index) => {
+    const refuse = (message: string, hint: string): readonly Problem[] => [
+      problem(pathOf(index), message, { hint }),
+    ];
+    if (pathKind(folder) !== "folder")
+      return refuse(`there is no folder ${folder}`, "Paths start from the folder of this file.");
+    const names = isSkill(folder)
+      ? [basename(folder)]
+      : readdirSync(folder).filter((name) => isSkill(join(folder, name)));
+    if (names.length === 0)
+      return refuse(
+        `the folder ${folder} has no skill`,
+        "A skill is a folder with a file SKILL.md: name one, or a folder with one folder per skill.",
+      );
+    const entries = entriesBelow(folder);
+    const leaving = entries.find(
+      ({ path, kind }) => kind === "link" && leadsOut(folder, path) && leadsOut(dir, path),
+    );
+    if (leaving !== undefined && !loadContext.allowOutside)
+      return refuse(
+        `the link ${leaving.path} leads out of the skills and of the folder of this file`,
+        "Copy its target into the skill, or allow the link with --allow-outside.",
+      );
+    const special = entries.find(({ kind }) => kind === "special");
+    if (special !== undefined)
+      return refuse(`${special.path} is a pipe, a socket or a device, which cannot be copied`, "Remove it.");
+    return names.flatMap((name) => {
+      const owner = owners.get(name);
+      owners.set(name, folder);
+      const message = `the skill ${JSON.stringify(name)} is in ${owner} too`;
+      return owner === undefined ? [] : refuse(message, "Each skill needs a name of its own.");
+    });
+  });
+}
+
+/** Whether a folder is a skill. */
+export function isSkill(folder: string): boolean {
+  return pathKind(join(folder, "SKILL.md")) === "file";
 }
 
 interface EvalJudge {

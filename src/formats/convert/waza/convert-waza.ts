@@ -23,7 +23,7 @@ import {
   requestedAgents,
   requestedJudge,
 } from "../../assemble-eval.ts";
-import { withSkills } from "../eval/convert-eval.ts";
+import { isSkill, withSkills } from "../eval/convert-eval.ts";
 import { type LoadContext, lookupIn, programCompleter, displayPath } from "../../environment.ts";
 import { type ConfigDocument, FileProblems, plainDocument } from "../../read/document.ts";
 import {
@@ -157,7 +157,7 @@ function checkSkills({ file, dir, problems, document }: Context): void {
     const isThere = file.skillFolders.some((folder) => {
       const path = resolve(dir, folder);
       const own = basename(path) === name ? [path] : [];
-      return [join(path, name), ...own].some((each) => pathKind(join(each, "SKILL.md")) === "file");
+      return [join(path, name), ...own].some(isSkill);
     });
     if (isThere) continue;
     const message = `no skill ${JSON.stringify(name.slice(0, 80))} is in the skill_directories`;
