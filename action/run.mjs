@@ -18,19 +18,34 @@ const reporters = [
   `markdown=${report}`,
   `json=${result}`,
 ];
-const flags = reporters.map((reporter) => `--reporter ${quoted(reporter)}`).join(" ");
+const words = wordsOf(args);
+// Other commands have no result to report.
+const hasResult = ["run", "eval", "check", "grade", "resume", "retry", "show", "report"].includes(words[0]);
 // What stands behind `--` is the server's command.
-const [, before = "", after = ""] = /^(.*?)((?:\s--\s.*)?)$/s.exec(args) ?? [];
-const command = `${quoted(process.execPath)} ${quoted(program)} ${before} ${flags}${after}`;
-const { status, signal } = spawnSync("bash", ["-c", command], { stdio: "inherit" });
+const end = words.indexOf("--");
+const flags = hasResult ? reporters.flatMap((reporter) => ["--reporter", reporter]) : [];
+words.splice(end === -1 ? words.length : end, 0, ...flags);
+const { status, signal } = spawnSync(process.execPath, [program, ...words], { stdio: "inherit" });
 // The file is there and empty where mcpvals ended before there was a result.
 const written = existsSync(result) ? readFileSync(result, "utf8") : "";
 if (written !== "") appendFileSync(outputs, `verdict=${JSON.parse(written).verdict}\nfolder=${folder}\n`);
-else
+else if (hasResult)
   console.log(
     `::error title=mcpvals::there is no result; the log of this step says why (exit code ${status})`,
   );
 process.exit(signal === null ? (status ?? 3) : 130);
+
+/** The words of a command line, as bash splits it: with quotes and variables, on one line or several. What is not a list of words is refused. */
+function wordsOf(line) {
+  const script = `words=(${line}\n)\nfor word in "\${words[@]}"; do printf '%s\\0' "$word"; done`;
+  const { status, stdout } = spawnSync("bash", ["-c", script], {
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  if (status === 0) return stdout.split("\0").slice(0, -1);
+  console.log("::error title=mcpvals::the input args is not one command line of mcpvals; the log says why");
+  process.exit(2);
+}
 
 /** The program of the package that is installed in a folder or in one above it. */
 function programOf(from) {
@@ -55,8 +70,4 @@ function installed() {
     `::error title=mcpvals::${wanted} could not be installed; install it in the project before this step`,
   );
   process.exit(3);
-}
-
-function quoted(text) {
-  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }

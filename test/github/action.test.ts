@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
+import { createProgram } from "../../src/cli/program.ts";
 import { toolTest } from "../e2e/support.ts";
 import { folderOf, root, runShell, type ShellOutcome } from "../support/cli.ts";
 import { startHttp } from "../support/http.ts";
@@ -110,6 +111,62 @@ describe("the step that runs mcpvals", () => {
         /installing mcpvals@[\d.]+, since(?:.|\n)*::error title=mcpvals::mcpvals@.* could not be installed/,
       ),
     ]);
+  });
+});
+
+describe("args of the action", () => {
+  const project = folderOf({
+    "node_modules/mcpvals/package.json": { name: "mcpvals", version: "0.0.0" },
+    "node_modules/mcpvals/dist/main.js": "console.log(JSON.stringify(process.argv.slice(2)))",
+  });
+  afterAll(() => project[Symbol.dispose]());
+
+  /** What mcpvals gets, without the reporters. */
+  async function given(
+    args: string,
+  ): Promise<{ words: readonly string[]; reporters: number } & ShellOutcome> {
+    const env = { MCPVALS_ARGS: args, RUNNER_TEMP: project.path, GITHUB_OUTPUT: "/dev/null", WORD: "a b" };
+    const ran = await runStep("run.mjs", project.path, env);
+    const [line = ""] = ran.stdout.split("\n");
+    const words = line.startsWith("[") ? (JSON.parse(line) as string[]) : [];
+    const kept = words.filter((word, at) => word !== "--reporter" && words[at - 1] !== "--reporter");
+    return { ...ran, words: kept, reporters: (words.length - kept.length) / 2 };
+  }
+
+  it.each<[args: string, words: readonly string[]]>([
+    ['run --task "su -- ms"', ["run", "--task", "su -- ms"]],
+    [
+      "check --calls -- node 'my server.js' -- x",
+      ["check", "--calls", "--", "node", "my server.js", "--", "x"],
+    ],
+    ['run\n  --task "$WORD"\n  # only these\n  --trials 2\n', ["run", "--task", "a b", "--trials", "2"]],
+  ])("are split as bash does: %s", async (args, words) => {
+    expect(await given(args)).toMatchObject({ words, reporters: 5, code: 0 });
+  });
+
+  it("get no reporters where the command has none, and must be words", async () => {
+    for (const args of ["list", "validate --run"])
+      expect(await given(args)).toMatchObject({
+        words: args.split(" "),
+        reporters: 0,
+        code: 0,
+        stdout: expect.not.stringContaining("::error") as string,
+      });
+    for (const args of ['run "', "run && echo done", "run | cat"])
+      expect(await given(args)).toMatchObject({
+        words: [],
+        code: 2,
+        stdout: expect.stringContaining("::error title=mcpvals::the input args") as string,
+      });
+  });
+
+  it("are known: all commands that have reporters", async () => {
+    const { commands } = await createProgram(() => undefined);
+    const reporting = commands.filter(({ options }) => options.some(({ long }) => long === "--reporter"));
+    const names = reporting.flatMap((command) => [command.name(), ...command.aliases()]);
+    const [, listed = ""] =
+      /hasResult = (\[.*?\])/.exec(readFileSync(join(root, "action/run.mjs"), "utf8")) ?? [];
+    expect((JSON.parse(listed) as string[]).toSorted()).toEqual(names.toSorted());
   });
 });
 
