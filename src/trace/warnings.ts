@@ -685,6 +685,14 @@ function doubtfulWords(trajectory: Trajectory): readonly string[] {
   );
 }
 
+/** What the grader `text` looks for, by the keys of its settings. */
+const textChecks: Readonly<Record<string, (where: string, wanted: string) => boolean>> = {
+  contains: containsText,
+  contains_cs: containsText,
+  contains_any: containsText,
+  regex_match: (where, pattern) => compilePattern(pattern).test(where),
+};
+
 /** What expected states, verify steps and graders of texts have found in the agent's words. */
 function foundWords(trajectory: Trajectory): readonly FoundWords[] {
   const { task, turns, pathOf } = trajectory;
@@ -699,16 +707,14 @@ function foundWords(trajectory: Trajectory): readonly FoundWords[] {
       ? []
       : [{ what: `verify step "${pathOf(step)}" with ${shown(expected)}`, turn: Infinity, says }],
   );
-  const texts = (task.graders ?? []).flatMap(({ type, name, config }): readonly FoundWords[] =>
-    type === "text"
-      ? ["contains", "contains_cs", "contains_any"]
-          .flatMap((key) => asList(config[key]).map(String))
-          .map((text) => ({
-            what: `grader "${name}" with ${shown(text)}`,
-            turn: Infinity,
-            says: (where) => containsText(where, text),
-          }))
-      : [],
+  const texts = (task.graders ?? []).flatMap(({ type, name, config }) =>
+    Object.entries(type === "text" ? textChecks : {}).flatMap(([key, has]) =>
+      asList(config[key]).map((wanted): FoundWords => ({
+        what: `grader "${name}" with ${shown(String(wanted))}`,
+        turn: Infinity,
+        says: (where) => has(where, String(wanted)),
+      })),
+    ),
   );
   const isSaid = ({ says }: FoundWords): boolean =>
     turns.some(({ messages }) => messages.some(({ text }) => says(text)));

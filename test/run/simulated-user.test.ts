@@ -379,12 +379,14 @@ it("a guess that the user confirms, and a tool that gives back what the user sai
     [[echoes, { text: "kestrel" }, { text: "Yes, kestrel." }], guesses, undefined],
   ] as const) {
     await using fake = await provider(agent, user);
-    using folder = folderOf(files({ goal, facts }));
+    const graders = [{ type: "text", name: "t", config: { regex_match: ["kes.rel"] } }];
+    using folder = folderOf(files({ goal, facts }, { workflows: [workflow({ goal, facts }, { graders })] }));
     const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
     expect(ran.code, ran.stdout).toBe(0);
     const [trial] = recordIn(folder.path).result.trials;
-    expect(trial?.warnings?.filter((each) => each.startsWith("expectedState")) ?? []).toEqual(
-      warning === undefined ? [] : [expect.stringContaining(warning)],
+    const doubts = trial?.warnings?.filter((each) => /^expectedState|^grader "t"/.test(each)) ?? [];
+    expect(doubts).toEqual(
+      warning === undefined ? [] : [expect.stringContaining(warning), expect.stringContaining(warning)],
     );
   }
 });
