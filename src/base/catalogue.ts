@@ -64,11 +64,14 @@ export const errorCatalogue = {
   "usage/invalid-option": usage("Invalid command line. See mcpvals COMMAND --help."),
   "usage/no-match": usage("The selection matches no task. Run npx mcpvals list to see all tasks."),
   "transcript/unknown-format": usage(
-    "Not a transcript that mcpvals knows. Name the file of a session of Claude Code, Codex or Gemini CLI, or what opencode export prints, or a folder with some.",
+    "Not a transcript that mcpvals knows. Name the file of a session of Claude Code, Codex or Gemini CLI, or what opencode export prints, a trajectory of ATIF, or a folder with some.",
   ),
   "transcript/unreadable": usage("A transcript cannot be read. Check that the file exists and is readable."),
   "transcript/unclear-tools": environment(
     "A transcript does not say of which servers tools are. Name the servers that the program had with --server of mcpvals import.",
+  ),
+  "grader/not-imported": environment(
+    "A grader of an imported trial needs a model, a program or a file, which import does not use. Grade the run with mcpvals grade --config FILE.",
   ),
   "transcript/damaged": environment(
     "A part of a transcript was not read, so nothing can be said of the whole session. Repair the line, or take the file from a backup.",

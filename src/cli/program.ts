@@ -89,7 +89,7 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     load: () => import("./commands/import.ts"),
   },
   export: {
-    description: "send a recorded run to a collector of OpenTelemetry, as spans",
+    description: "give a recorded run to another tool: spans of OpenTelemetry, or trajectories of ATIF",
     load: () => import("./commands/export.ts"),
   },
   migrate: {

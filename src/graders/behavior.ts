@@ -107,6 +107,8 @@ function limitChecks(wanted: Behavior, trajectory: Trajectory): readonly GraderC
     const max = wanted[key as keyof typeof counted];
     // Without a call, none could have failed or been repeated.
     if (max === undefined || (needsCalls && uses.length === 0)) return [];
+    if (key === "max_tool_errors" && trajectory.transcript?.failuresUnknown === true)
+      return [{ ...unknownCheck(`${what}s`, max), evidence: [trajectory.transcript.seq] }];
     const found = find();
     const names = found.length === 0 ? "" : ` (${listed(namesOf(found), 5)})`;
     const check = limitCheck(
@@ -153,9 +155,12 @@ function usageCheck(found: number | undefined, unit: string, max: number): Omit<
   const [one, ...rest] = unit.split(" ");
   const units = (count: number): string =>
     unit === "ms" || count === 1 ? unit : [`${one ?? ""}s`, ...rest].join(" ");
-  if (found === undefined)
-    return { passed: false, reason: `the number of ${units(2)} is not known, at most ${max} allowed` };
+  if (found === undefined) return unknownCheck(units(2), max);
   return limitCheck(`${found} ${units(found)}`, found, max);
+}
+
+function unknownCheck(what: string, max: number): Omit<GraderCheck, "evidence"> {
+  return { passed: false, reason: `the number of ${what} is not known, at most ${max} allowed` };
 }
 
 function limitCheck(what: string, found: number, max: number): Omit<GraderCheck, "evidence"> {

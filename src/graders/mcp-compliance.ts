@@ -122,7 +122,9 @@ function complianceGrade(
   const unused = unusedTools(wanted, calls);
   const errors = calls.filter(({ failure }) => failure !== undefined);
   const hasTooManyErrors = errors.length > maxErrors;
-  const isBroken = unused.length > 0 || hasTooManyErrors;
+  const hasUnknownErrors =
+    trajectory.transcript?.failuresUnknown === true && calls.length > 0 && maxErrors < Infinity;
+  const isBroken = unused.length > 0 || hasTooManyErrors || hasUnknownErrors;
   if (total === 0 && !isBroken) return skip("no part with a weight has anything to judge");
   const score =
     total === 0 ? 0 : found.reduce((sum, part) => sum + part.score * weights[part.name], 0) / total;
@@ -132,6 +134,7 @@ function complianceGrade(
   const reasons: string[] = [];
   if (unused.length > 0) reasons.push(`not used with success: ${unused.join(", ")}`);
   if (hasTooManyErrors) reasons.push(`${errors.length} failed calls, at most ${maxErrors} allowed`);
+  if (hasUnknownErrors) reasons.push(`the number of failed calls is not known, at most ${maxErrors} allowed`);
   if (!isBroken && !passed) reasons.push(`score ${rounded(score)}, at least ${threshold} wanted`);
   for (const { name, score: of, reason } of found) reasons.push(`${name} ${rounded(of)}: ${reason}`);
   return {

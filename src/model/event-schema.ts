@@ -2,7 +2,7 @@ import * as z from "zod";
 import { errorSchema } from "../base/serialized-error.ts";
 import { probeName } from "./check.ts";
 import { json, jsonObject, milliseconds, type Model, text, turnEnd } from "./fields.ts";
-import { gradeSchema, judgeRecordSchema, usageSchema, verdictSchema } from "./grade.ts";
+import { gradeSchema, judgeRecordSchema, reportedSchema, usageSchema, verdictSchema } from "./grade.ts";
 import { sandboxKind } from "./sandbox.ts";
 import { faultModel } from "./server.ts";
 
@@ -110,6 +110,14 @@ export const eventKinds = {
     task: text.describe("Name of the task."),
     agent: text.nullable().describe("Name of the agent; null when no agent takes part."),
     attempt: position.describe("Number of the attempt of the task, counting from 1."),
+    imported: z
+      .strictObject({
+        file: text.describe("Absolute path of the file."),
+        sha256: text.describe("Of its bytes, in hexadecimal."),
+        run: text.describe("Id of the run that recorded it."),
+      })
+      .describe("The record is what mcpvals wrote into a file elsewhere. Absent: it was recorded here.")
+      .exactOptional(),
   }),
   "phase.started": event("A part of the trial begins.", { phase }),
   "phase.finished": event("A part of the trial has ended.", { phase, durationMs }),
@@ -248,11 +256,18 @@ export const eventKinds = {
   "transcript.read": event(
     "The trial is a session that an agent program had without mcpvals. Everything of it is what its transcript says, at the times that it says.",
     {
-      program: text.describe("The preset of the program that wrote it."),
+      program: text.describe("Who wrote it: the preset of a program, or the name of an agent or a tool."),
       file: text.describe("Absolute path of the transcript."),
       sha256: text.describe("Of its bytes, in hexadecimal."),
       session: text.describe("The program's id of the session.").exactOptional(),
       remarks: z.array(text).describe("What it does not have, or what could not be read of it."),
+      failuresUnknown: z
+        .literal(true)
+        .describe("It does not say of uses of tools whether they failed. Absent: it does.")
+        .exactOptional(),
+      reported: reportedSchema
+        .describe("What the tool that ran the trial says of it. Absent: nothing.")
+        .exactOptional(),
     },
   ),
   "agent.started": event("An agent begins.", {

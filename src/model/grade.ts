@@ -60,6 +60,20 @@ export const gradeSchema = z
   })
   .meta({ id: "Grade", description: "The grade of one grader for one trial." });
 
+export const reportedSchema = z
+  .strictObject({
+    by: z.string().describe("Name of the tool."),
+    verdict: z
+      .enum(["pass", "fail", "error"])
+      .describe("Its verdict. `error`: it could not judge the trial."),
+    reason: z.string().describe("Its reasons; empty if it gives none."),
+  })
+  .meta({
+    id: "ReportedVerdict",
+    description:
+      "What another tool says of a trial: mcpvals has no evidence of it, so that it is no verdict of its own.",
+  });
+
 export const costSchema = z
   .strictObject({
     amount: z.number().min(0).describe("How much."),
@@ -100,5 +114,7 @@ export type JudgedCheck = Model<typeof judgedCheckSchema>;
 export type Grade = Model<typeof gradeSchema>;
 /** Tokens, as the provider reports them, and what they cost. */
 export type Usage = Model<typeof usageSchema>;
+/** What another tool says of a trial. */
+export type ReportedVerdict = Model<typeof reportedSchema>;
 /** Money. */
 export type Cost = Model<typeof costSchema>;

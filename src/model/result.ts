@@ -17,9 +17,11 @@ const score = z.number().min(0).max(1).nullable();
 const serverDigestSchema = z
   .strictObject({
     calls: count.describe("Number of calls of its tools."),
-    errors: count.describe(
-      "Number of calls that failed or were not answered, without those that were open when the trial was killed.",
-    ),
+    errors: count
+      .describe(
+        "Number of calls that failed or were not answered, without those that were open when the trial was killed. Absent: a transcript does not say which failed.",
+      )
+      .exactOptional(),
     distinctTools: count.describe("Number of different tools that were called."),
     p50Ms: milliseconds.describe("Median latency in milliseconds.").exactOptional(),
     p95Ms: milliseconds.describe("95th percentile of the latency in milliseconds.").exactOptional(),

@@ -40,16 +40,24 @@ export function createGrading(
     validateSchema,
     signal,
     accounts,
+    isClosed = false,
   }: Pick<GradeContext, "validateSchema"> & {
     readonly signal: AbortSignal;
     readonly accounts: SharedLimits;
+    /** No program is run, no file read and no model asked, whatever a task says: it comes from elsewhere. */
+    readonly isClosed?: boolean;
   },
 ): GradeTrial {
   const given: Omit<GradeContext, "askJudge"> = {
     validateSchema,
-    readFile: async (dir, file) => (await import("../graders/workspace-files.ts")).readNamedFile(dir, file),
-    runProgram: async (program) =>
-      (await import("../graders/run-program.ts")).runProgram(program, { env, signal }),
+    readFile: async (dir, file) => {
+      if (isClosed) throw needsOutside();
+      return (await import("../graders/workspace-files.ts")).readNamedFile(dir, file);
+    },
+    runProgram: async (program) => {
+      if (isClosed) throw needsOutside();
+      return (await import("../graders/run-program.ts")).runProgram(program, { env, signal });
+    },
   };
   const judgeSpec = spec.judgesStepsOnly === true ? undefined : spec.judge;
   return async (trajectory, emit, kept) => {
@@ -78,8 +86,13 @@ export function createGrading(
         const { name, weight = 1, required = true } = grader;
         const share = { ...(weight === 1 ? {} : { weight }), ...(required ? {} : { required }) };
         try {
-          const askJudge: AskJudge = async (request) =>
-            (await import("../graders/judge/judge.ts")).createJudge(spec.judge, judgingOf(name))(request);
+          const askJudge: AskJudge = async (request) => {
+            if (isClosed) throw needsOutside();
+            return (await import("../graders/judge/judge.ts")).createJudge(
+              spec.judge,
+              judgingOf(name),
+            )(request);
+          };
           return { grader: name, ...(await grader.grade(trajectory, { ...context, askJudge })), ...share };
         } catch (cause) {
           if (cause instanceof AnsweredBefore) {
@@ -95,6 +108,15 @@ export function createGrading(
       }),
     );
   };
+}
+
+/** Said of a grader of an imported trial that needs more than the record. */
+export function needsOutside(): McpvalsError {
+  return new McpvalsError(
+    "grader/not-imported",
+    "it needs a model, a program or a file, which import does not use",
+    { hint: "Grade the run with the file that declares the task: npx mcpvals grade --config FILE." },
+  );
 }
 
 /** A judge that a declared grader asks. */

@@ -325,9 +325,12 @@ function serverDigest(acts: readonly AgentAct[], view: TraceView): ServerDigest 
   const times = acts.flatMap(({ durationMs }) => durationMs ?? []).toSorted((a, b) => a - b);
   return withoutUndefined({
     calls: acts.length,
-    errors: acts.filter(({ call, failure }) =>
-      call === undefined ? failure !== undefined : hasFailed(call) && !wasCutOff(call, view),
-    ).length,
+    errors:
+      view.transcript?.failuresUnknown === true
+        ? undefined
+        : acts.filter(({ call, failure }) =>
+            call === undefined ? failure !== undefined : hasFailed(call) && !wasCutOff(call, view),
+          ).length,
     distinctTools: new Set(acts.map(({ target }) => target)).size,
     p50Ms: quantile(times, 0.5),
     p95Ms: quantile(times, 0.95),

@@ -31,6 +31,7 @@ export function warningsOf(trajectory: Trajectory): string[] {
   const hasSteps = events.some(({ type }) => type === "step.finished");
   const echoed = [...echoedStates(trajectory), ...(hasSteps ? echoedSteps(trajectory) : [])];
   return [
+    ...importWarnings(trajectory),
     ...transcriptWarnings(trajectory),
     ...unlistedForbidden(trajectory),
     ...(hasServers ? [...messageWarnings(trajectory), ...serverEndWarnings(trajectory)] : []),
@@ -58,6 +59,13 @@ export function warningsOf(trajectory: Trajectory): string[] {
     ...doubtfulWords(trajectory),
     ...(echoed.length > 0 ? echoed : echoedPrompts(trajectory)),
   ];
+}
+
+/** A record that was made elsewhere. */
+function importWarnings({ events: [first] }: Trajectory): readonly string[] {
+  if (first?.type !== "trial.started" || first.imported === undefined) return [];
+  const { file, run } = first.imported;
+  return [`everything on record is what ${file} says that mcpvals recorded in the run ${run}`];
 }
 
 /** Where its evidence comes from, and what is missing there. */

@@ -20,7 +20,7 @@ interface Read {
 async function read(files: Readonly<Record<string, string>>): Promise<Read> {
   using folder = folderOf(files);
   const [name = ""] = Object.keys(files);
-  const transcript = await readTranscript(join(folder.path, name), never);
+  const [transcript] = (await readTranscript(join(folder.path, name), never)).sessions;
   if (transcript === undefined) throw new Error("no transcript");
   expect(transcript.damage).toBeUndefined();
   const { events, remarks, failure } = conversationOf(transcript, []);

@@ -3,9 +3,10 @@ import { withoutUndefined } from "../../base/json.ts";
 import { countOf, shortened } from "../../base/visible-text.ts";
 import type { EventBody, TurnEnd } from "../../model/event.ts";
 import type { ToolUse } from "../programs/preset.ts";
+import { agentPresets } from "../programs/presets.ts";
 import { toolOrigin } from "../tool-origin.ts";
 import type { TimedEntry, Transcript } from "./read-transcript.ts";
-import { contradiction, contradicts } from "./transcript.ts";
+import { agentOf, contradiction, contradicts } from "./transcript.ts";
 
 /** What a session says of the conversation of its user with the agent. */
 export interface Conversation {
@@ -122,7 +123,7 @@ class ConversationReading {
   }
 
   #failureOf(failed: string | undefined): McpvalsError | undefined {
-    const { program } = this.#session.format;
+    const program = agentOf(this.#session);
     if (this.#unclear.size > 0) return unclearTools([...this.#unclear]);
     if (failed === undefined) return undefined;
     return new McpvalsError("agent/failed", `agent ${program} could not act: ${failed}`);
@@ -211,10 +212,11 @@ class ConversationReading {
 
   #originOf({ name, origin }: ToolUse): { readonly source: string; readonly tool?: string } {
     if (origin !== undefined) return { source: `mcp:${origin.server}`, tool: origin.tool };
-    const { program, originIn } = this.#session.format;
-    const known = toolOrigin(name, { preset: program, servers: this.#servers });
+    const program = agentOf(this.#session);
+    const preset = agentPresets.find((each) => each === program);
+    const known = toolOrigin(name, { ...(preset && { preset }), servers: this.#servers });
     if (known.tool !== undefined || known.source === "skill") return known;
-    const told = originIn?.(name);
+    const told = this.#session.format.originIn?.(name, program);
     if (told === undefined || (told === "unknown" && this.#servers.length > 0)) return known;
     if (told !== "unknown") return { source: `mcp:${told.server}`, tool: told.tool };
     this.#unclear.add(name);

@@ -26,9 +26,12 @@ export async function* readTranscripts(
     const { place, isFolder } = await look(resolve(cwd, path));
     if (!isFolder) {
       if (!isNew(place)) continue;
-      const transcript = await readTranscript(place, signal);
-      if (transcript === undefined) throw unknownFormat(`${path} is no transcript that mcpvals knows`);
-      yield transcript;
+      const { sessions, problem } = await readTranscript(place, signal);
+      if (sessions.length === 0)
+        throw unknownFormat(
+          `${path} is no transcript that mcpvals knows${problem === undefined ? "" : `: ${problem}`}`,
+        );
+      yield* sessions;
       continue;
     }
     let found = 0;
@@ -38,13 +41,13 @@ export async function* readTranscripts(
         found += 1;
         continue;
       }
-      const transcript = await readTranscript(file, signal).catch((error: unknown) => {
+      const read = await readTranscript(file, signal).catch((error: unknown) => {
         if (!(error instanceof McpvalsError) || signal.aborted) throw error;
         onUnreadable(error.message);
       });
-      if (transcript === undefined) continue;
+      if (read === undefined || read.sessions.length === 0) continue;
       found += 1;
-      yield transcript;
+      yield* read.sessions;
     }
     if (found === 0) throw unknownFormat(`the folder ${path} has no transcript that mcpvals knows`);
   }

@@ -9,12 +9,19 @@ import { JsonMeter } from "../../base/read-json.ts";
 import { countOf, shortened } from "../../base/visible-text.ts";
 import { JsonLines, parseObject } from "../program-lines.ts";
 import type { WireObject } from "../programs/preset.ts";
-import type { TranscriptEntry, TranscriptFormat, TranscriptPart, TranscriptReader } from "./transcript.ts";
+import type {
+  TranscriptEntry,
+  TranscriptFormat,
+  TranscriptPart,
+  TranscriptReader,
+  TrialHead,
+} from "./transcript.ts";
 import { transcriptFormats } from "./transcripts.ts";
 
 /** A session as its transcript has it. */
 export interface Transcript {
   readonly format: TranscriptFormat;
+  readonly head: TrialHead;
   /** Absolute path. */
   readonly file: string;
   readonly sha256: string;
@@ -34,21 +41,54 @@ export type TimedEntry = TranscriptEntry & { readonly at: number };
 const maxBefore = 200;
 const pieceBytes = 256 * 1024;
 
+/** What a file has. */
+export interface TranscriptFile {
+  /** None: it is no transcript. */
+  readonly sessions: readonly Transcript[];
+  /** Why it has none, where that is of interest. */
+  readonly problem?: string | undefined;
+}
+
 /**
- * Reads a transcript with its parts; undefined for a file that is none. Throws McpvalsError `transcript/unreadable`, and the signal's reason.
+ * Reads the sessions of a file, with the parts that other files have of them. Throws McpvalsError `transcript/unreadable`, and the signal's reason.
  */
-export async function readTranscript(file: string, signal: AbortSignal): Promise<Transcript | undefined> {
+export async function readTranscript(file: string, signal: AbortSignal): Promise<TranscriptFile> {
   const main = new FileReading();
   const sha256 = await readFile(file, main, signal);
   const { format } = main;
-  if (format === undefined) return undefined;
-  const session = main.entries.find((entry) => entry.kind === "session")?.id ?? main.session;
+  if (format === undefined) return { sessions: [], problem: main.problem };
+  const sessions: Transcript[] = [];
+  for (const entries of sessionsIn(main.entries))
+    sessions.push(await sessionOf(entries, { main, format, file, sha256, signal }));
+  return { sessions };
+}
+
+/** The entries of each session: a head begins one. */
+function sessionsIn(entries: readonly TranscriptEntry[]): readonly (readonly TranscriptEntry[])[] {
+  const heads = entries.flatMap((entry, index) => (entry.kind === "trial" ? index : []));
+  return heads.length === 0 ? [entries] : heads.map((start, index) => entries.slice(start, heads[index + 1]));
+}
+
+interface SessionFile {
+  readonly main: FileReading;
+  readonly format: TranscriptFormat;
+  readonly file: string;
+  readonly sha256: string;
+  readonly signal: AbortSignal;
+}
+
+async function sessionOf(
+  own: readonly TranscriptEntry[],
+  { main, format, file, sha256, signal }: SessionFile,
+): Promise<Transcript> {
+  const head: TrialHead = own.find((entry) => entry.kind === "trial") ?? {};
+  const session = own.find((entry) => entry.kind === "session")?.id ?? main.session;
   const remarks = new Set(main.remarks);
   const damages = [main.damage];
   const parts = partsOf(format, file, session);
   // What the program says of all of it has the tokens of subagents.
-  const isWhole = main.entries.some((entry) => entry.kind === "usage" && entry.usage.isPartial !== true);
-  const entries = [...timed(main.entries)];
+  const isWhole = own.some((entry) => entry.kind === "usage" && entry.usage.isPartial !== true);
+  const entries = [...timed(own)];
   for (const part of parts) {
     const reading = new FileReading();
     await readFile(part.file, reading, signal);
@@ -60,9 +100,9 @@ export async function readTranscript(file: string, signal: AbortSignal): Promise
     damages.push(reading.damage && `${basename(part.file)}: ${reading.damage}`);
     for (const remark of reading.remarks) remarks.add(`${basename(part.file)}: ${remark}`);
   }
-  if (main.entries.length > 0 && main.entries.every(({ at }) => at === undefined))
+  if (own.length > 0 && head.record === undefined && own.every(({ at }) => at === undefined))
     remarks.add("it has no times, so that all of it seems to have happened at once, in 1970");
-  const missing = subagentsIn(format, main.entries) - parts.length;
+  const missing = subagentsIn(format, own) - parts.length;
   if (missing > 0) remarks.add(`it has nothing of what ${countOf(missing, "subagent")} did`);
   // Stable, so that what has the same time stays in its order.
   if (parts.length > 0) entries.sort((a, b) => a.at - b.at);
@@ -70,6 +110,7 @@ export async function readTranscript(file: string, signal: AbortSignal): Promise
   for (const remark of unknownTypes(entries)) remarks.add(remark);
   return {
     format,
+    head,
     file,
     sha256,
     session,
@@ -130,6 +171,8 @@ class FileReading {
   readonly entries: TranscriptEntry[] = [];
   readonly remarks: string[] = [];
   damage: string | undefined;
+  /** Why it is of no format, where that is of interest. */
+  problem: string | undefined;
   format: TranscriptFormat | undefined;
   /** An id that objects of the file name. */
   session: string | undefined;
@@ -214,7 +257,7 @@ async function readFile(path: string, reading: FileReading, signal: AbortSignal)
         if (isLines === true) {
           for (const each of document ?? [bytes]) lines.push(each);
           document = undefined;
-        } else if (!/^\s*\{/.test(document?.[0]?.toString("latin1", 0, 64) ?? "")) return "";
+        } else if (!/^\s*[[{]/.test(document?.[0]?.toString("latin1", 0, 64) ?? "")) return "";
         else if (size > maxMemory) throw new Error("a document of this size is not read");
         if (reading.isForeign) return "";
         signal.throwIfAborted();
@@ -227,7 +270,7 @@ async function readFile(path: string, reading: FileReading, signal: AbortSignal)
     signal.throwIfAborted();
     throw unreadable(path, cause);
   }
-  if (document !== undefined) readDocument(Buffer.concat(document), reading);
+  if (document !== undefined) readDocument(Buffer.concat(document), reading, path);
   else {
     lines.finish();
     // The last line of a file that is being written may be there in part.
@@ -250,11 +293,25 @@ function firstLineIsObject(pieces: readonly Buffer[]): boolean | undefined {
   return parseObject(text.slice(0, end)) !== undefined;
 }
 
-function readDocument(bytes: Buffer, reading: FileReading): void {
+/** Older tools write a list of results, which is read as an object with that list. */
+function readDocument(bytes: Buffer, reading: FileReading, path: string): void {
   const { deepest, weight } = new JsonMeter().push(bytes);
-  if (deepest > maxMessageDepth || weight > maxMemory) return;
-  const document = parseObject(bytes.toString("utf8"));
-  if (document !== undefined) reading.take(document);
+  if (deepest > maxMessageDepth || weight > maxMemory) {
+    reading.problem = "it is nested too deeply, or has too many values";
+    return;
+  }
+  let document: unknown;
+  try {
+    document = JSON.parse(bytes.toString("utf8"));
+  } catch (cause) {
+    reading.problem = `it is no JSON, or was cut off: ${messageOf(cause)}`;
+    return;
+  }
+  try {
+    reading.take(Array.isArray(document) ? { results: document } : (document as WireObject));
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
 }
 
 function unreadable(file: string, cause: unknown): McpvalsError {

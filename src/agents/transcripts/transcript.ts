@@ -1,12 +1,13 @@
 import type { Json } from "../../base/json.ts";
 import { equalJson } from "../../expect/json-difference.ts";
-import type { AgentPreset } from "../programs/presets.ts";
+import type { AtifRecord } from "../../model/atif.ts";
+import type { ReportedVerdict } from "../../model/grade.ts";
 import type { OutputEvent, ToolUse, WireObject } from "../programs/preset.ts";
 
-/** What is known of one format of transcripts: the records that a program itself keeps of its sessions. */
+/** What is known of one format of transcripts: the records that a program itself keeps of its sessions, and files of results. */
 export interface TranscriptFormat {
-  /** The program that writes it. */
-  readonly program: AgentPreset;
+  /** The program that writes it: its preset, if it has one; or the format, if many do. */
+  readonly program: string;
   /** Where the program keeps them, for people. */
   readonly place: string;
   /** Whether an object, a line of the file or all of it, is of this format and of no other. */
@@ -14,10 +15,10 @@ export interface TranscriptFormat {
   /** Creates the reader of one file. */
   readonly createReader: () => TranscriptReader;
   /**
-   * What the name of a tool tells, where nothing else in the transcript does; `unknown`: it may have that of a server before it. Absent, undefined: a tool
-   * of the program's own.
+   * What the name of a tool tells, where nothing else in the transcript does, given who acted; `unknown`: it may have that of a server before it. Absent,
+   * undefined: a tool of the program's own.
    */
-  readonly originIn?: (name: string) => ToolUse["origin"] | "unknown";
+  readonly originIn?: (name: string, agent: string) => ToolUse["origin"] | "unknown";
   /** The tools that start a subagent. */
   readonly subagentTools: ReadonlySet<string>;
   /** Absolute paths of the files that have the parts of subagents of a session. Absent: its file has them, or nothing does. */
@@ -45,7 +46,36 @@ type Entry =
   /** Something about the transcript that whoever reads it has to know. */
   | { readonly kind: "remark"; readonly text: string }
   /** An object of a type that the reader does not know. */
-  | { readonly kind: "unknown"; readonly type: string };
+  | { readonly kind: "unknown"; readonly type: string }
+  /** A session begins. Absent: the file has one, of which no more is known. */
+  | ({ readonly kind: "trial" } & TrialHead);
+
+/** Who acted in a session, as far as its file says it. */
+export function agentOf({
+  format,
+  head,
+}: {
+  readonly format: TranscriptFormat;
+  readonly head: TrialHead;
+}): string {
+  return head.agent ?? format.program;
+}
+
+/** What a file says of a session besides what happened in it. */
+export interface TrialHead {
+  /** Who acted. Absent: the program of the format. */
+  readonly agent?: string;
+  /** The task, by its name. Absent: it had none. */
+  readonly task?: string;
+  /** What attempts of one task have in common in this file. Absent: it is the only one. */
+  readonly attemptOf?: string;
+  /** `unknown`: it does not say of uses of tools whether they failed. */
+  readonly failures?: "unknown" | undefined;
+  /** The verdict of the tool that ran it. */
+  readonly reported?: ReportedVerdict;
+  /** What mcpvals itself had on record, in the place of everything else. */
+  readonly record?: AtifRecord;
+}
 
 /** What a transcript says, and when: milliseconds since the Unix epoch. Without a time: when the entry before it was. */
 export type TranscriptEntry = Entry & {

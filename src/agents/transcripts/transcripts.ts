@@ -1,3 +1,4 @@
+import { atifTranscript } from "./atif.ts";
 import { claudeCodeTranscript } from "./claude-code.ts";
 import { codexTranscript } from "./codex.ts";
 import { geminiTranscript } from "./gemini.ts";
@@ -10,4 +11,5 @@ export const transcriptFormats: readonly TranscriptFormat[] = [
   codexTranscript,
   geminiTranscript,
   opencodeTranscript,
+  atifTranscript,
 ];

@@ -7,6 +7,7 @@ import { environment } from "../../formats/environment.ts";
 import { readPrices } from "../../formats/prices.ts";
 import { FileProblems } from "../../formats/read/document.ts";
 import { collectSecrets } from "../../formats/secrets.ts";
+import { transcriptAgent } from "../../model/agent.ts";
 import type { TrialResult } from "../../model/result.ts";
 import { exitCode } from "../../report/result.ts";
 import { importRun } from "../../run/import-run.ts";
@@ -32,7 +33,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
   command
     .argument(
       "<transcripts...>",
-      "files that Claude Code, Codex or Gemini CLI wrote, or opencode export printed, and folders with some",
+      "files that Claude Code, Codex or Gemini CLI wrote, or opencode export printed, trajectories of ATIF, and folders with some",
     )
     .option(
       "-s, --server <name>",
@@ -82,20 +83,34 @@ async function execute(
     writeJson(result, 2);
     return code;
   }
+  const programs = new Set(
+    result.environment.agents.flatMap(({ type, name }) => (type === transcriptAgent ? name : [])),
+  );
+  const isRecord = ({ agent }: TrialResult): boolean => !programs.has(agent ?? "");
   const lines = result.trials.flatMap((trial) => [
-    `${trial.id}  ${trial.task}`,
+    `${trial.id}  ${trial.task}${isRecord(trial) ? `: ${trial.verdict}` : ""}`,
     `    ${describe(trial)}`,
     ...(trial.error === undefined ? [] : [`    error: ${trial.error.message}`]),
     ...(trial.error?.hint === undefined ? [] : [`    hint: ${trial.error.hint}`]),
     ...(trial.warnings ?? []).slice(1).map((warning) => `    note: ${warning}`),
   ]);
-  const count = countOf(result.trials.length, "session");
+  const records = result.trials.filter(isRecord).length;
+  const others = result.trials.length - records;
+  const broken = result.trials.filter((trial) => trial.verdict === "error" && !isRecord(trial)).length;
   const end = [
     "",
-    `${count} imported, without a verdict: nothing is expected of ${result.trials.length === 1 ? "it" : "them"} yet.`,
-    ...(errors === 0
+    ...(records === 0 ? [] : [`${countOf(records, "trial")} that mcpvals recorded imported and graded.`]),
+    ...(others === 0
       ? []
-      : [`${countOf(errors, "session")} with an error, which cannot be graded: exit code ${code}`]),
+      : [
+          `${countOf(others, "session")} imported, without a verdict: nothing is expected of ${others === 1 ? "it" : "them"} yet.`,
+        ]),
+    ...(broken === 0
+      ? []
+      : [`${countOf(broken, "session")} with an error, which cannot be graded: exit code ${code}`]),
+    ...(errors === broken
+      ? []
+      : [`${countOf(errors - broken, "recorded trial")} with an error: exit code ${code}`]),
     "See what happened: npx mcpvals show --trial ID, npx mcpvals dashboard",
     "Grade with the graders of a config: npx mcpvals grade --config FILE",
     folder,

@@ -138,7 +138,7 @@ function recordOf(
     ...messages,
     ...agentActs(trajectory)
       .filter((act) => act.type === "tool" && !isUnrecorded(act))
-      .flatMap((act) => actEntries(act, resultCharacters)),
+      .flatMap((act) => actEntries(act, resultCharacters, trajectory)),
   ];
   const lines = entries
     .toSorted((a, b) => a.seq - b.seq)
@@ -261,7 +261,7 @@ const turnEnds: Readonly<Record<Exclude<TurnEnd, "done">, string>> = {
 };
 
 /** A call of a tool with what came of it, or a use of a tool of the agent's own. */
-function actEntries(act: AgentAct, longest: number): Entry[] {
+function actEntries(act: AgentAct, longest: number, { transcript }: Trajectory): Entry[] {
   const { seq, target, server, args, call, report, seqs, failure } = act;
   const shownArgs = limitedJson("arguments", args, longest);
   if (call === undefined && server === undefined)
@@ -272,7 +272,9 @@ function actEntries(act: AgentAct, longest: number): Entry[] {
     result === undefined
       ? limited("error", call?.error?.message ?? failure ?? "", longest)
       : {
-          isError: call === undefined ? failure !== undefined : result["isError"] === true,
+          ...(transcript?.failuresUnknown === true
+            ? {}
+            : { isError: call === undefined ? failure !== undefined : result["isError"] === true }),
           ...limited("result", resultText(result) || JSON.stringify(result), longest),
         };
   return [

@@ -42,6 +42,8 @@ export function measure(trajectory: Trajectory): Measured | undefined {
   const { agentStarted, task, tools, calls, transcript } = trajectory;
   if (agentStarted === undefined || task.form === "check") return undefined;
   if (tools.length === 0 && calls.length === 0 && transcript === undefined) return undefined;
+  // Most of it is about calls that failed.
+  if (transcript?.failuresUnknown === true) return undefined;
   if (!measured.has(trajectory)) measured.set(trajectory, measureNow(trajectory));
   return measured.get(trajectory);
 }
