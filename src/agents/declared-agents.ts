@@ -235,6 +235,14 @@ const acpAgentSchema = closedObject({
     if (model !== undefined && args !== undefined && acp.model.by === "args")
       refuse(context, "has no effect beside args of your own: choose the model among them", "model");
   })
+  .superRefine(({ model, sessionOptions = {} }, context) => {
+    if (model !== undefined && Object.hasOwn(sessionOptions, "model"))
+      refuse(
+        context,
+        "must not have model beside the agent's own model: leave one of them out",
+        "sessionOptions",
+      );
+  })
   .meta({
     id: "AcpAgent",
     title: "ACP agent",

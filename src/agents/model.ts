@@ -1,12 +1,19 @@
 import type { FinishReason, generateText, ModelMessage, ToolModelMessage, ToolSet } from "ai";
 import { McpvalsError } from "../base/error.ts";
 import { isJsonObject, withoutUndefined, type Json, type JsonObject } from "../base/json.ts";
+import { previewJson } from "../base/read-json.ts";
 import type { ModelAgentSpec } from "../model/agent.ts";
 import type { TurnEnd } from "../model/event.ts";
 import type { SharedLimits } from "../process/adaptive-limit.ts";
 import type { Environment, ModelAccess } from "./models/model-access.ts";
 import { locateModel, resolveModel } from "./models/resolve-model.ts";
-import { callSettings, createRetryingModel, loadAiSdk, type RetrySettings } from "./models/retrying-model.ts";
+import {
+  callSettings,
+  createRetryingModel,
+  loadAiSdk,
+  repeatedKeyOf,
+  type RetrySettings,
+} from "./models/retrying-model.ts";
 import { abortWithAny } from "../process/deadline.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { describeBlock, type OfferedTool, offeredTools, passableImage, toolOutput } from "./offered-tools.ts";
@@ -29,8 +36,8 @@ const defaultSystem =
 /**
  * Creates an agent that is a loop around a language model: it gets the user's turns one after the other in one
  * conversation, calls the tools of all sessions, and sees their results, until it answers without calling any or has
- * been asked `maxSteps` times in a turn. Calls of tools that do not exist or with arguments that are not a JSON object
- * are recorded as rejected and reported to the model as errors. With built-in tools it reads the servers' resources and
+ * been asked `maxSteps` times in a turn. Calls of tools that do not exist or with arguments that are not a JSON object, or have a key
+ * twice, are recorded as rejected and reported to the model as errors. With built-in tools it reads the servers' resources and
  * prompts. While it acts, servers can ask its model (sampling), with a context of its own; and the user at any time.
  *
  * `prepare` throws `model/unknown-provider`, `model/no-key` or `config/invalid-value`; `run` throws these, the final
@@ -266,18 +273,20 @@ class Conversation {
 
 /** Why a call cannot be made; undefined when it can. */
 function rejectionOf(
-  { toolName, input, invalid }: ToolCall,
+  call: ToolCall,
   finish: FinishReason,
   tools: ReadonlyMap<string, OfferedTool>,
 ): string | undefined {
+  const { toolName, input, invalid } = call;
   if (!tools.has(toolName)) {
     const names = [...tools.keys()].join(", ") || "none";
     return `there is no tool called ${JSON.stringify(toolName)}; the tools are: ${names}`;
   }
   if (wasCutOff(finish)) return `the answer with this call was cut off (${finish}), so it was not made`;
-  return invalid === true || !isJsonObject(input as Json)
-    ? "the arguments of this call are not a JSON object"
-    : undefined;
+  if (invalid === true || !isJsonObject(input as Json))
+    return "the arguments of this call are not a JSON object";
+  const key = repeatedKeyOf(call);
+  return key === undefined ? undefined : `the arguments of this call have the key ${previewJson(key)} twice`;
 }
 
 function wasCutOff(finish: FinishReason): boolean {

@@ -67,6 +67,11 @@ export const useLimitFields = {
     "Calls of servers' tools that the agent of one trial may make. One that makes more is stopped, and its trial fails.",
     "no limit",
   ),
+  maxTurns: optional(
+    z.int().min(1),
+    "Requests to its model that the agent of one trial may send, in all turns of the user together. One that sends more is stopped, and its trial fails.",
+    "no limit",
+  ),
 };
 
 /** What every file format parses to: which tasks run, with which agents, against which servers. Durations are in milliseconds. */

@@ -251,9 +251,9 @@ const rows: readonly Row[] = [
   ],
   ["Limits.modelCall", { limits: { modelCall: "2s" } }, { limits: { callMs: 30_000, modelMs: 2000 } }],
   [
-    "Limits.maxCost Limits.maxTokens Limits.maxToolCalls",
-    { limits: { maxCost: 0.5, maxTokens: 9000, maxToolCalls: 7 } },
-    { limits: { maxCost: 0.5, maxTokens: 9000, maxToolCalls: 7 } },
+    "Limits.maxCost Limits.maxTokens Limits.maxToolCalls Limits.maxTurns",
+    { limits: { maxCost: 0.5, maxTokens: 9000, maxToolCalls: 7, maxTurns: 5 } },
+    { limits: { maxCost: 0.5, maxTokens: 9000, maxToolCalls: 7, maxTurns: 5 } },
   ],
   ["Config.trials", { trials: 7 }, { trials: 7 }],
   [

@@ -283,6 +283,7 @@ const useLimitsModel = z
     maxCost: z.number().describe("Money, in the currency of the prices.").exactOptional(),
     maxTokens: z.int().describe("Tokens, read and written.").exactOptional(),
     maxToolCalls: z.int().describe("Calls of servers' tools.").exactOptional(),
+    maxTurns: z.int().describe("Requests to its model, in all turns of the user.").exactOptional(),
   })
   .meta({
     id: "UseLimits",

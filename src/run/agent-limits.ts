@@ -60,6 +60,8 @@ export class AgentLimits {
     this.look();
     this.reached.throwIfAborted();
     const { agent, proxy } = this.#used;
+    if (this.#limits.maxTurns !== undefined && agent.requests + proxy.requests === 0)
+      throw unknown("how often the agent asked its model", "maxTurns");
     if (agent.tokens + proxy.tokens > 0) return;
     const isCostKnown = agent.cost + proxy.cost > 0;
     if (this.#limits.maxTokens !== undefined) throw unknown("how many tokens the agent used", "maxTokens");
@@ -83,8 +85,10 @@ export class AgentLimits {
     }
   }
 
-  #add(source: "model" | "agent" | "proxy", { inputTokens, outputTokens, cost, isPartial }: Usage): void {
+  #add(source: "model" | "agent" | "proxy", usage: Usage): void {
+    const { inputTokens, outputTokens, requests = 0, cost, isPartial } = usage;
     const used = this.#used[source];
+    used.requests += requests;
     used.tokens += inputTokens + outputTokens;
     used.cost += cost?.amount ?? 0;
     used.currency ??= cost?.currency;
@@ -95,12 +99,19 @@ export class AgentLimits {
   }
 
   #findExcess(): string | undefined {
-    const { maxCost = Infinity, maxTokens = Infinity, maxToolCalls = Infinity } = this.#limits;
+    const {
+      maxCost = Infinity,
+      maxTokens = Infinity,
+      maxToolCalls = Infinity,
+      maxTurns = Infinity,
+    } = this.#limits;
     const { model, agent, proxy } = this.#used;
     const tokens = model.tokens + Math.max(agent.tokens, proxy.tokens);
+    const requests = model.requests + Math.max(agent.requests, proxy.requests);
     const cost = model.cost + Math.max(agent.cost, proxy.cost);
     const currency = model.currency ?? agent.currency ?? proxy.currency ?? "USD";
     if (this.#calls > maxToolCalls) return `it made more than ${countOf(maxToolCalls, "call")} of tools`;
+    if (requests > maxTurns) return `it sent more than ${countOf(maxTurns, "request")} to its model`;
     if (tokens > maxTokens) return `it used ${countOf(tokens, "token")}, more than ${maxTokens}`;
     return cost > maxCost
       ? `it cost ${moneyText(cost, currency)}, more than ${moneyText(maxCost, currency)}`
@@ -121,11 +132,12 @@ function unknown(what: string, limit: keyof UseLimits): McpvalsError {
 }
 
 interface Used {
+  requests: number;
   tokens: number;
   cost: number;
   currency: string | undefined;
 }
 
 function none(): Used {
-  return { tokens: 0, cost: 0, currency: undefined };
+  return { requests: 0, tokens: 0, cost: 0, currency: undefined };
 }

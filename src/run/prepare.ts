@@ -6,7 +6,7 @@ import { settingLocation, workspaceTypes } from "../graders/declared.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { Budget, Eval, Thresholds, UntilDecided } from "../model/eval.ts";
 import { type GraderSpec, type Requirement, simulatedUserOf, type Task } from "../model/task.ts";
-import type { ModelSpec } from "../model/agent.ts";
+import type { AgentSpec, ModelSpec } from "../model/agent.ts";
 import { usesJudge } from "../model/step.ts";
 import { canBeJudged } from "../graders/judge/llm-judge.ts";
 import { graderKinds } from "../graders/kinds.ts";
@@ -15,6 +15,7 @@ import { decidesFailures } from "../report/gates.ts";
 import { canBeMissed, thresholdProblem } from "../graders/thresholds.ts";
 import { applyOverrides } from "../model/plan.ts";
 import { FileProblems } from "../formats/read/document.ts";
+import { presetNamed } from "../agents/programs/presets.ts";
 import { checkModel, locateModel } from "../agents/models/resolve-model.ts";
 import { findProgram, runningPlatform } from "../process/environment.ts";
 import type { ValidateSchema } from "../expect/tool-result.ts";
@@ -454,8 +455,10 @@ export async function checkModels(
       problems.addError(error, place);
     }
   };
-  for (const agent of spec.agents)
-    if (hasAgents && agent.type === "model") check(agent, modelPlaces?.agents.get(agent.name));
+  for (const agent of hasAgents ? spec.agents : []) {
+    if (agent.type === "model") check(agent, modelPlaces?.agents.get(agent.name));
+    else if (limitsTurns(spec) && !isCounted(agent)) problems.add([uncountedTurns(agent.name)]);
+  }
   const hasJudgeSteps = asksInSteps(spec);
   if ((hasAgents || hasJudgeSteps) && spec.judge !== undefined) check(spec.judge, modelPlaces?.judge);
   const asked = judgesOfGraders(spec, judgeError, options);
@@ -472,6 +475,23 @@ function noUserModel({ name, location }: Task): Diagnostic {
   const message = `no model plays the simulated user of ${JSON.stringify(name)}`;
   const hint = "Set userModel in a config or an Eval, or pass --user-model MODEL.";
   return withoutUndefined({ code: "config/no-user-model" as const, message, hint, location });
+}
+
+function limitsTurns({ limits, tasks }: Eval): boolean {
+  return [limits, ...tasks.map((task) => task.limits)].some((each) => each?.maxTurns !== undefined);
+}
+
+/** Whether somebody counts how often an agent asks its model. */
+function isCounted(agent: AgentSpec): boolean {
+  if (agent.type !== "acp" && agent.type !== "command") return true;
+  if (agent.modelProxy !== undefined) return true;
+  return agent.type === "command" && presetNamed(agent.output)?.headless.tellsRequests === true;
+}
+
+function uncountedTurns(name: string): Diagnostic {
+  const message = `limits.maxTurns cannot be kept: nobody counts how often the agent ${JSON.stringify(name)} asks its model`;
+  const hint = "Set modelProxy for it, or limit maxToolCalls or maxTokens instead.";
+  return { code: "config/invalid-value", message, hint };
 }
 
 /** Gives a function that throws `config/unknown-price` for a model whose cost would not count for a budget; undefined without one of money. */

@@ -343,8 +343,8 @@ class TrialPhases {
   /** Few runs limit what an agent uses. */
   async #agentLimits(): Promise<AgentLimits | undefined> {
     const limits = { ...this.#services.limits, ...this.#run.task.limits };
-    if ([limits.maxCost, limits.maxTokens, limits.maxToolCalls].every((limit) => limit === undefined))
-      return undefined;
+    const { maxCost, maxTokens, maxToolCalls, maxTurns } = limits;
+    if ([maxCost, maxTokens, maxToolCalls, maxTurns].every((limit) => limit === undefined)) return undefined;
     const { AgentLimits: Watch } = await import("./agent-limits.ts");
     return new Watch(limits, this.#run.events);
   }

@@ -219,6 +219,20 @@ describe("tools", () => {
     ["with a list", { tool: "echo", rawArgs: "[1]" }, chat, notObject, unusable],
     ["with a text", { tool: "echo", rawArgs: '"text"' }, chat, notObject, unusable],
     [
+      "with a key twice",
+      { tool: "echo", rawArgs: '{"a":{"b":1,"\\u0062":2}}' },
+      chat,
+      "the arguments of this call have the key",
+      unusable,
+    ],
+    [
+      "with a key twice, whole",
+      { tool: "echo", rawArgs: '{"a":1,"a":2}' },
+      { ...chat, stream: false },
+      "the arguments of this call have the key",
+      unusable,
+    ],
+    [
       "that was cut off",
       { tool: "echo", args: { m: 1 }, finish: "length" },
       {},

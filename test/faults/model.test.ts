@@ -64,6 +64,11 @@ const agentFaults: ModelFaults = {
     verdict: "fail",
     says: ["the arguments of this call are not a JSON object"],
   },
+  "arguments with a key twice": {
+    reply: (index) => (index === 0 ? { tool: "echo", rawArgs: '{"message": "a", "message": "done"}' } : done),
+    verdict: "fail",
+    says: ['the arguments of this call have the key "message" twice'],
+  },
   "a tool that does not exist": {
     reply: (index) => (index === 0 ? { tool: "no-such-tool", args: {} } : done),
     verdict: "fail",

@@ -7,6 +7,8 @@ import type { Environment } from "../../src/agents/models/model-access.ts";
 import { locateModel, type ModelAnswer, resolveModel } from "../../src/agents/models/resolve-model.ts";
 import { callSettings, createRetryingModel } from "../../src/agents/models/retrying-model.ts";
 import type { ModelSpec } from "../../src/model/agent.ts";
+import { fixtureServer } from "../e2e/support.ts";
+import { runInline } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 
 afterEach(() => {
@@ -88,13 +90,19 @@ test("Bedrock's requests are signed with the given credentials, not those of the
   expect(tokens).toEqual([token, undefined]);
 });
 
-test("what Bedrock repeats of the credentials is not in the error", async () => {
+test("what Bedrock repeats of the credentials has the marks of secrets in the result", async () => {
   const message = `bad ${aws.AWS_ACCESS_KEY_ID}, ${aws.AWS_SECRET_ACCESS_KEY}, ${aws.AWS_SESSION_TOKEN}`;
   await using provider = await startFakeProvider([{ status: 403, message }]);
-  await expect(ask({ model: "bedrock/m", baseURL: provider.url }, aws)).rejects.toMatchObject({
+  const config = {
+    server: fixtureServer(),
+    agent: { model: "bedrock/m", baseURL: provider.url },
+    workflows: [{ name: "w", steps: [{ user: "hi", expectedState: "x" }] }],
+  };
+  const { result } = await runInline({ "mcp-eval.config.json": config }, [], aws);
+  expect(result.trials[0]?.error).toMatchObject({
     code: "model/rejected",
     message: expect.stringMatching(
-      /HTTP 403: bad \[secret:accessKeyId\], \[secret:secretAccessKey\], \[secret:sessionToken\]$/,
+      /HTTP 403: bad \[secret:AWS_ACCESS_KEY_ID\], \[secret:AWS_SECRET_ACCESS_KEY\], \[secret:AWS_SESSION_TOKEN\]$/,
     ) as string,
   });
 });

@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ModelSpec } from "../../src/model/agent.ts";
 import type { EventBody } from "../../src/model/event.ts";
@@ -7,6 +9,9 @@ import type { Hold } from "../../src/process/deadline.ts";
 import type { SharedLimits } from "../../src/process/adaptive-limit.ts";
 import { eventsOf } from "../support/agent-context.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
+import type { RunResult } from "../../src/model/result.ts";
+import { fixtureServer } from "../e2e/support.ts";
+import { folderOf, runHere } from "../support/cli.ts";
 import { keepIn } from "../support/records.ts";
 
 const apiKey = "sk-ant-very-secret-key";
@@ -333,17 +338,38 @@ describe("final errors", () => {
     expect(message).toMatch(/HTTP 418: I'm a teapot: gateway x{292}…$/i);
   });
 
-  test("keys and headers that a provider repeats are taken out of messages and events", async () => {
-    const message = `bad key ${apiKey} and token team-token-1234`;
-    await using provider = await startFakeProvider([
-      { status: 500, message },
-      { status: 401, message },
-    ]);
-    const asked = ask(provider.url, { spec: { headers: { "x-token": "team-token-1234" } } });
-    const error = await failure(asked);
-    expect(error["message"]).toMatch(/bad key \[secret:apiKey\] and token \[secret:x-token\]$/);
-    expect(JSON.stringify(asked.events)).not.toContain(apiKey);
-    expect(JSON.stringify(asked.events)).not.toContain("team-token-1234");
+  test("keys and headers that a provider repeats have the mark of a secret in everything that is recorded", async () => {
+    const token = "team-token-1234";
+    const message = `bad key ${apiKey} and token ${token}`;
+    const page = { raw: `no JSON with ${apiKey}`, headers: { "content-type": "application/json" } };
+    const refused = { status: 401, message };
+    for (const [replies, said] of [
+      [
+        [{ status: 500, message, headers: { "retry-after-ms": "1" } }, refused],
+        /bad key \[secret:apiKey\] and token \[secret:x-token\]$/,
+      ],
+      [[page], /no JSON with \[secret:apiKey\]$/],
+    ] as const) {
+      await using provider = await startFakeProvider([...replies]);
+      using folder = folderOf({
+        "mcp-eval.config.json": {
+          server: fixtureServer(),
+          agent: { model: "anthropic/m", baseURL: provider.url, apiKey, headers: { "x-token": token } },
+          workflows: [{ name: "w", steps: [{ user: "hi", expectedState: "x" }] }],
+        },
+      });
+      const { stdout } = await runHere(["run", "--reporter", "json"], { cwd: folder.path });
+      const [trial] = (JSON.parse(stdout) as RunResult).trials;
+      expect(trial?.error?.message).toMatch(said);
+      const [run = ""] = readdirSync(join(folder.path, ".mcpvals/runs"));
+      const journal = readFileSync(join(folder.path, ".mcpvals/runs", run, "journal.jsonl"), "utf8");
+      expect(journal).toContain("[secret:apiKey]");
+      for (const text of [stdout, journal]) {
+        expect(text).not.toContain(apiKey);
+        expect(text).not.toContain(token);
+        expect(text).not.toContain("(secret:");
+      }
+    }
   });
 });
 

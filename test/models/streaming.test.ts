@@ -254,3 +254,112 @@ describe("a stream that goes on after its end, or ends twice, is no answer", () 
     }
   });
 });
+
+describe("a stream that contradicts itself is no answer", () => {
+  type WireEvent = Readonly<Record<string, unknown>>;
+  const headers = { "content-type": "text/event-stream" };
+  const claude: ModelSpec = { model: "anthropic/claude-sonnet-4-5" };
+  const openai: ModelSpec = { model: "openai/gpt-5" };
+  const usage = { input_tokens: 1, output_tokens: 1 };
+  const begun = {
+    type: "message_start",
+    message: { id: "msg_1", type: "message", role: "assistant", model: "m", content: [], usage },
+  };
+  const opened = (index = 0) => ({
+    type: "content_block_start",
+    index,
+    content_block: { type: "text", text: "" },
+  });
+  const said = (text: string, index = 0) => ({
+    type: "content_block_delta",
+    index,
+    delta: { type: "text_delta", text },
+  });
+  const closed = (index = 0) => ({ type: "content_block_stop", index });
+  const over = [
+    { type: "message_delta", delta: { stop_reason: "end_turn", stop_sequence: null }, usage },
+    { type: "message_stop" },
+  ];
+
+  const part = { type: "output_text", text: "It is 42.", annotations: [] };
+  const item = { type: "message", id: "msg_1", role: "assistant", status: "completed", content: [part] };
+  const response = { id: "resp_1", created_at: 1, model: "m", status: "completed", output: [item], usage };
+  const place = { item_id: "msg_1", output_index: 0, content_index: 0 };
+  const created = { type: "response.created", response: { ...response, status: "in_progress", output: [] } };
+  const added = { type: "response.output_item.added", output_index: 0, item: { ...item, content: [] } };
+  const delta = (text: string) => ({ type: "response.output_text.delta", ...place, delta: text });
+  const textDone = { type: "response.output_text.done", ...place, text: part.text };
+  const partDone = { type: "response.content_part.done", ...place, part };
+  const itemDone = { type: "response.output_item.done", output_index: 0, item };
+  const completed = { type: "response.completed", response };
+  const whole = [created, added, delta("It is"), delta(" 42."), textDone, partDone, itemDone, completed];
+  const call = { type: "function_call", id: "fc_1", call_id: "call_1", name: "add", status: "completed" };
+  const calls = (pieces: string, finished: string) => [
+    created,
+    { type: "response.output_item.added", output_index: 0, item: { ...call, arguments: "" } },
+    { type: "response.function_call_arguments.delta", item_id: "fc_1", output_index: 0, delta: pieces },
+    { type: "response.output_item.done", output_index: 0, item: { ...call, arguments: finished } },
+    completed,
+  ];
+  const differs = "the pieces of one of its parts are not what the finished part has";
+
+  test.each<[string, ModelSpec, readonly WireEvent[], string]>([
+    [
+      "a second message",
+      claude,
+      [begun, opened(), said("5"), closed(), begun, ...over],
+      "more than one answer",
+    ],
+    ["words of a block that never began", claude, [begun, said("5"), ...over], "a part that never began"],
+    ["an end of a block that never began", claude, [begun, closed(), ...over], "that never began"],
+    [
+      "words after the end of their block",
+      claude,
+      [begun, opened(), closed(), said("5"), ...over],
+      "that never began",
+    ],
+    ["a block that begins twice", claude, [begun, opened(), opened(), closed(), ...over], "begins twice"],
+    ["a block without an end", claude, [begun, opened(), said("5"), ...over], "before one of its parts does"],
+    [
+      "completed, with the status failed",
+      openai,
+      [...whole.slice(0, -1), { ...completed, response: { ...response, status: "failed" } }],
+      'it ends as response.completed, with the status "failed"',
+    ],
+    [
+      "completed, with the status incomplete",
+      openai,
+      [...whole.slice(0, -1), { ...completed, response: { ...response, status: "incomplete" } }],
+      'with the status "incomplete"',
+    ],
+    ...[textDone, partDone, itemDone].map((done): [string, ModelSpec, readonly WireEvent[], string] => [
+      `pieces before another ${done.type}`,
+      openai,
+      [created, added, delta("It is 4"), done, completed],
+      differs,
+    ]),
+    ["no pieces before a finished text", openai, [created, added, itemDone, completed], differs],
+    ["pieces of arguments before others", openai, calls('{"a":1}', '{"a":2}'), differs],
+    ["words of an item that never began", openai, [created, delta("It is 42."), completed], "never began"],
+  ])("%s", async (_what, spec, events, message) => {
+    await using fake = await startFakeProvider(() => ({ raw: events.map(eventText).join(""), headers }));
+    await expect(ask(urlOf(fake.url, spec), { stream: true, spec })).rejects.toMatchObject({
+      code: "model/invalid-response",
+      message: expect.stringContaining(message) as string,
+    });
+  });
+
+  test.each<[string, ModelSpec, readonly WireEvent[]]>([
+    [
+      "blocks beside one another",
+      claude,
+      [begun, opened(), opened(1), said("It is 42."), closed(1), closed(), ...over],
+    ],
+    ["a text with all of its ends", openai, whole],
+    ["arguments that are as their pieces", openai, calls('{"a":1}', '{"a":1}')],
+  ])("%s are an answer", async (_what, spec, events) => {
+    await using fake = await startFakeProvider(() => ({ raw: events.map(eventText).join(""), headers }));
+    const { answer } = await ask(urlOf(fake.url, spec), { stream: true, spec });
+    expect(JSON.stringify(answer.content)).toMatch(/It is 42\.|\{\\"a\\":1\}/);
+  });
+});

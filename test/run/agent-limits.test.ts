@@ -30,6 +30,7 @@ function resultIn(cwd: string): RunResult {
 
 it.each<[string, object, string, number]>([
   ["maxToolCalls", { maxToolCalls: 2 }, "it made more than 2 calls of tools", 3],
+  ["maxTurns", { maxTurns: 2 }, "it sent more than 2 requests to its model", 3],
   ["maxTokens", { maxTokens: 2500 }, "it used 3,300 tokens, more than 2500", 3],
   ["maxCost", { maxCost: 0.009 }, "it cost $0.012, more than $0.0090", 3],
 ])(
@@ -151,6 +152,7 @@ it("a task has limits of its own, which win over those of the config or the Eval
       [wide, tight, 0],
       [{}, tight, 1],
       [{ maxToolCalls: 9 }, {}, 0],
+      [{ maxTurns: 9 }, { maxTurns: 1 }, 0],
     ] as const) {
       using folder = folderOf({ "task.json": task(own), "outer.json": outer(given) });
       const ran = await runHere(["run", "outer.json"], { cwd: folder.path, env: fake.env });
@@ -170,6 +172,66 @@ it("an agent that stays within its limits passes", async () => {
   using folder = folderOf(files({ maxToolCalls: 1, maxTokens: 2200, maxCost: 1 }, { prices: "prices.json" }));
   const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
   expect([ran.code, resultIn(folder.path).verdict]).toEqual([0, "pass"]);
+});
+
+it("maxTurns counts requests in all turns of the user, and is kept for programs whose requests are counted", async () => {
+  await using fake = await startFakeProvider(() => ({ text: "It is ready." }));
+  // The conversation has two turns, each with one request.
+  for (const [maxTurns, code] of [
+    [1, 1],
+    [2, 0],
+  ] as const) {
+    using folder = folderOf(files({ maxTurns }));
+    const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
+    expect([ran.code, ran.stdout.includes("it sent more than 1 request to its model")]).toEqual([
+      code,
+      code === 1,
+    ]);
+  }
+  const program = { type: "command", command: process.execPath, stdin: true };
+  const answers = (...ids: readonly string[]): readonly string[][] => [
+    ["connect", "{mcpConfig}"],
+    ...ids.map((id) => [
+      "print",
+      JSON.stringify({ type: "assistant", message: { id, content: [{ type: "text", text: "ready" }] } }),
+    ]),
+    [
+      "print",
+      JSON.stringify({ type: "result", subtype: "success", usage: { input_tokens: 5, output_tokens: 1 } }),
+    ],
+  ];
+  const claude = (script: readonly string[][]): object => ({
+    ...program,
+    args: [commandAgent, JSON.stringify(script)],
+    output: "claude-code",
+  });
+  for (const [agent, code, said] of [
+    [claude(answers("a")), 0, ""],
+    [claude(answers("a", "b")), 1, "it sent more than 3 requests to its model"],
+    [
+      claude(answers()),
+      3,
+      "it is unknown how often the agent asked its model, so limits.maxTurns cannot be kept",
+    ],
+  ] as const) {
+    using folder = folderOf(files({ maxTurns: 3 }, { agent }));
+    const ran = await runHere(["run"], { cwd: folder.path });
+    expect([ran.code, ran.stdout.replaceAll(/\s+/g, " ")]).toEqual([code, expect.stringContaining(said)]);
+  }
+  for (const [agent, limits, isRefused] of [
+    [{ ...program, args: [] }, { maxTurns: 3 }, true],
+    [{ type: "acp", preset: "claude-code" }, { maxTurns: 3 }, true],
+    [{ type: "acp", preset: "claude-code", modelProxy: true }, { maxTurns: 3 }, false],
+    [{ type: "command", preset: "opencode" }, { maxTurns: 3 }, false],
+    [{ type: "acp", preset: "claude-code" }, { maxToolCalls: 3 }, false],
+  ] as const) {
+    using folder = folderOf(files(limits, { agent }));
+    const ran = await runHere(["validate"], { cwd: folder.path });
+    expect([ran.code, ran.stderr.includes("limits.maxTurns cannot be kept")]).toEqual([
+      isRefused ? 2 : 0,
+      isRefused,
+    ]);
+  }
 });
 
 it("what is unknown keeps no limit: a model without a price is refused, a silent program is an error", async () => {

@@ -305,10 +305,14 @@ async function* checkedEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<
   }
 }
 
-/** What the packages join or overwrite without a word: other answers, a second one, words after the end, and a second end. */
+/**
+ * What the packages join, overwrite or leave out without a word: other answers, a second one, words after the end, a second end, and
+ * an end, or a finished part, that contradicts what came before.
+ */
 class StreamCourse {
   #end: string | undefined;
   #begun = false;
+  readonly #parts = new StreamedParts();
 
   problemWith(data: Buffer): string | undefined {
     let event: Fields;
@@ -330,8 +334,75 @@ class StreamCourse {
       if (saysSomething(event, choice)) return "it goes on after its end";
     }
     this.#end ??= end;
-    return undefined;
+    return this.#parts.problemWith(event);
   }
+}
+
+/** The parts of an answer that come in pieces: blocks of Anthropic's Messages, texts and calls of OpenAI's Responses. */
+class StreamedParts {
+  /** Blocks that have begun and not ended, by their index. */
+  readonly #open = new Set<unknown>();
+  /** The pieces so far, by the place of their part. */
+  readonly #pieces = new Map<string, string>();
+
+  problemWith(event: Fields): string | undefined {
+    const { type, index, delta, item, part, response } = event;
+    switch (type) {
+      case "content_block_start":
+        if (this.#open.has(index)) return "one of its parts begins twice";
+        this.#open.add(index);
+        return undefined;
+      case "content_block_delta":
+        return this.#open.has(index) ? undefined : "it has a piece of a part that never began";
+      case "content_block_stop":
+        return this.#open.delete(index) ? undefined : "a part ends in it that never began";
+      case "message_stop":
+        return this.#open.size > 0 ? "it ends before one of its parts does" : undefined;
+      case "response.output_text.delta":
+      case "response.function_call_arguments.delta": {
+        const place = placeOf(event);
+        if (typeof delta === "string") this.#pieces.set(place, (this.#pieces.get(place) ?? "") + delta);
+        return undefined;
+      }
+      case "response.output_text.done":
+      case "response.function_call_arguments.done":
+        return this.#problemWithWhole(event, event);
+      case "response.content_part.done":
+        return this.#problemWithWhole(event, asObject(part));
+      case "response.output_item.done": {
+        const wholes = asList(asObject(item)["content"]).map((whole, at) =>
+          this.#problemWithWhole({ ...event, content_index: at }, asObject(whole)),
+        );
+        return [this.#problemWithWhole(event, asObject(item)), ...wholes].find(
+          (problem) => problem !== undefined,
+        );
+      }
+      case "response.completed":
+      case "response.incomplete":
+      case "response.failed": {
+        const { status } = asObject(response);
+        return typeof status === "string" && type !== `response.${status}`
+          ? `it ends as ${type}, with the status ${previewJson(status)}`
+          : undefined;
+      }
+      default:
+        return undefined;
+    }
+  }
+
+  /** The packages take words from the pieces, and the arguments of calls from the finished part. */
+  #problemWithWhole(event: Fields, { text, arguments: args }: Fields): string | undefined {
+    const pieces = this.#pieces.get(placeOf(event));
+    const isSame =
+      typeof text === "string" ? text === (pieces ?? "") : pieces === undefined || args === pieces;
+    return isSame || typeof (text ?? args) !== "string"
+      ? undefined
+      : "the pieces of one of its parts are not what the finished part has";
+  }
+}
+
+function placeOf({ output_index: item, content_index: content }: Fields): string {
+  return JSON.stringify([item, content]);
 }
 
 /** An object from the wire. */

@@ -3,9 +3,8 @@ import type { APICallError, generateText } from "ai";
 import { causesOf, codeOf, McpvalsError } from "../../base/error.ts";
 import { withoutUndefined } from "../../base/json.ts";
 import type { ModelSpec } from "../../model/agent.ts";
-import { JsonMeter } from "../../base/read-json.ts";
+import { JsonMeter, repeatedKey } from "../../base/read-json.ts";
 import type { Emit, EventOf } from "../../model/event.ts";
-import { createRedactor } from "../../trace/redact.ts";
 import { maxRecordDepth, maxAnswerValues } from "../../base/limits.ts";
 import { abortAfter, type Hold } from "../../process/deadline.ts";
 import {
@@ -63,6 +62,8 @@ export interface RetryingModelOptions {
  * Throttling limits all requests to the account (see `AdaptiveLimit`): changes are emitted as `model.limit_changed`, and what waits for
  * it as `model.waiting`. A wait takes no time of the request.
  *
+ * What providers say may repeat a key: it is removed where the error or the event is recorded, as everywhere.
+ *
  * The wrapped model throws McpvalsError `model/unreachable`, `model/rejected`, `model/context-overflow` or `model/invalid-response`, with the
  * provider's error as its cause, and the reason of the call's own signal when that aborts.
  */
@@ -95,10 +96,6 @@ async function callWithRetries(
   const policy = { ...defaultRetryPolicy, ...retry };
   const { abortSignal } = params;
   const { sleep = sleepFor, now = Date.now, random = Math.random } = retry;
-  // Providers and proxies may repeat a key in their messages.
-  const { headers: ownHeaders, apiKey, signing } = access;
-  const secrets = Object.entries(withoutUndefined({ ...ownHeaders, apiKey, ...signing?.credentials }));
-  const redact = createRedactor(secrets.map(([name, value]) => ({ name, value })));
   let leftMs = policy.waitBudgetMs;
   let throttledMs = 0;
   const held = async (waiting: Promise<unknown>): Promise<void> => {
@@ -135,7 +132,7 @@ async function callWithRetries(
       const throttled = throttledMs === 0 ? {} : { throttledMs };
       const times = withoutUndefined({ durationMs, firstTokenMs });
       emit({ type: "model.called", ...about, ...times, ...throttled, finishReason, usage });
-      return answer;
+      return { ...answer, content: answer.content.map(markRepeatedKey) };
     } catch (error) {
       const failure = abortSignal?.aborted === true ? undefined : classifyFailure(error, ai);
       if (failure === undefined) {
@@ -150,7 +147,7 @@ async function callWithRetries(
       const isAgain = retryable && attempt <= policy.maxRetries && canWait;
       const isThrottled = retryable && throttling.includes(status);
       // What is too long for this request is too long for the others too.
-      if (isThrottled) noteChange(account?.refused(isAgain ? asked : undefined), redact(reason));
+      if (isThrottled) noteChange(account?.refused(isAgain ? asked : undefined), reason);
       else account?.ended();
       if (!isAgain) {
         const isWaitTooLong = retryable && attempt <= policy.maxRetries;
@@ -162,10 +159,10 @@ async function callWithRetries(
           "model/context-overflow": `refused a request that is longer than its context window: ${reason}`,
           "model/invalid-response": `gave an invalid response: ${reason}`,
         }[code];
-        const message = redact(`${access.label} at ${new URL(access.baseURL).origin} ${outcome}`);
+        const message = `${access.label} at ${new URL(access.baseURL).origin} ${outcome}`;
         throw new McpvalsError(code, message, withoutUndefined({ cause: error, hint: hintOf(failure) }));
       }
-      const reported = withoutUndefined({ attempt, reason: redact(reason), status, delayMs });
+      const reported = withoutUndefined({ attempt, reason, status, delayMs });
       emit({ type: "model.retried", ...about, ...reported });
       leftMs -= delayMs;
       const sleeping = sleep(delayMs, abortSignal);
@@ -219,6 +216,24 @@ function refuseExcess({ content }: ModelAnswer): void {
     if (values > maxAnswerValues) throw new UnusableAnswer(`${tooMuch} ${maxAnswerValues} values`);
   }
 }
+
+/** The AI SDK parses the arguments of a call, of which the last value of a repeated key stays. */
+function markRepeatedKey<T extends ModelAnswer["content"][number]>(part: T): T {
+  const key = part.type === "tool-call" ? repeatedKey(part.input) : undefined;
+  if (part.type !== "tool-call" || key === undefined) return part;
+  return { ...part, providerMetadata: { ...part.providerMetadata, [ownMetadata]: { repeatedKey: key } } };
+}
+
+/** The key that stands twice in the arguments of a call, of which a model answered. */
+export function repeatedKeyOf({ providerMetadata }: Pick<ToolCall, "providerMetadata">): string | undefined {
+  const key = providerMetadata?.[ownMetadata]?.["repeatedKey"];
+  return typeof key === "string" ? key : undefined;
+}
+
+type ToolCall = Extract<ModelAnswer["content"][number], { readonly type: "tool-call" }>;
+
+/** Where notes of mcpvals stand beside those of providers. */
+const ownMetadata = "mcpvals";
 
 /** The limit that all requests with the same key to the same provider share. */
 function accountOf(
@@ -315,10 +330,11 @@ function classifyFailure(error: unknown, ai: AiSdk): ModelFailure | undefined {
   if (
     error instanceof UnusableAnswer ||
     ai.InvalidResponseDataError.isInstance(error) ||
-    ai.JSONParseError.isInstance(error) ||
     ai.TypeValidationError.isInstance(error)
   )
     return invalid(error.message);
+  // The message of the error has a piece of the text, cut where a secret in it is not known any more.
+  if (ai.JSONParseError.isInstance(error)) return invalid(`it is not JSON: ${excerpt(error.text)}`);
   if (ai.UnsupportedFunctionalityError.isInstance(error))
     return { code: "model/rejected", reason: error.message, retryable: false };
   const causes = causesOf(error);

@@ -94,7 +94,7 @@ export async function streamedAnswer(
       case "text-end":
       case "reasoning-end": {
         const block = unfinished.get(`${part.type.slice(0, part.type.indexOf("-"))} ${part.id}`);
-        if (block === undefined) break;
+        if (block === undefined) throw new UnusableAnswer("it has words of a part that never began");
         // The signature of words of reasoning comes after them.
         if (part.providerMetadata !== undefined) block.providerMetadata = part.providerMetadata;
         if (!("delta" in part)) break;

@@ -74,6 +74,7 @@ export const claudeCode: Preset = {
     package: "@anthropic-ai/claude-code",
     stdin: true,
     usesClientFile: false,
+    tellsRequests: true,
   },
   modelApi: { variable: "ANTHROPIC_BASE_URL", target: "https://api.anthropic.com" },
   inheritEnv: ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"],

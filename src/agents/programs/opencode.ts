@@ -83,6 +83,7 @@ export const opencode: Preset = {
     package: "opencode-ai",
     stdin: false,
     usesClientFile: true,
+    tellsRequests: true,
   },
   inheritEnv: ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
   home: {

@@ -131,6 +131,8 @@ export interface HeadlessForm extends ProgramForm {
   readonly stdin: boolean;
   /** Whether its own config file leads it to the servers; otherwise an argument does. */
   readonly usesClientFile: boolean;
+  /** Its output tells how often it asked its model. */
+  readonly tellsRequests?: true;
 }
 
 /** How a model is chosen; `{model}` stands for its name. */

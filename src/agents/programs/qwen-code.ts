@@ -56,7 +56,7 @@ const ownTools = [
 
 const options = {
   // `--max-session-turns` has no effect in `--acp`, and ends the command as failures do.
-  maxTurns: () => "does not tell that its turns were limited: set limits.maxToolCalls or limits.maxTokens",
+  maxTurns: () => "does not tell that its turns were limited: set limits.maxTurns, with modelProxy",
   allowedTools: (tools) => ({
     args: ownTools.filter((name) => !tools.includes(name)).map((name) => `--exclude-tools=${name}`),
   }),

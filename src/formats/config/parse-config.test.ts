@@ -300,6 +300,15 @@ it.each([
     /permissions has no effect beside OPENCODE_PERMISSION in env/,
   ],
   [{ type: "acp", preset: "gemini", allowedTools: ["a,b"] }, /must be one name, without a comma/],
+  [
+    { type: "acp", preset: "codex", model: "m", sessionOptions: { model: "n" } },
+    /sessionOptions must not have model beside the agent's own model/,
+  ],
+  [{ type: "acp", preset: "codex", sessionOptions: { model: "n" } }, undefined],
+  [
+    { type: "acp", preset: "qwen-code", maxTurns: 3 },
+    /maxTurns cannot be set: Qwen Code does not tell that its turns were limited: set limits.maxTurns/,
+  ],
 ])("refuses what would have no effect on a program: %j", (agent, problem) => {
   const parsed = (): unknown => evalOf({ ...withWorkflow, agent }).agents[0];
   if (problem === undefined) expect(parsed()).toBeDefined();

@@ -113,8 +113,9 @@ function useLimitsOf({
   maxCost,
   maxTokens,
   maxToolCalls,
+  maxTurns,
 }: ParsedTaskFile["spec"]["limits"]): UseLimits | undefined {
-  const limits = withoutUndefined({ maxCost, maxTokens, maxToolCalls });
+  const limits = withoutUndefined({ maxCost, maxTokens, maxToolCalls, maxTurns });
   return Object.keys(limits).length === 0 ? undefined : limits;
 }
 
