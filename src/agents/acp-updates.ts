@@ -260,7 +260,7 @@ export class AcpUsage {
 
   #tokens(answer: unknown): Omit<Usage, "cost"> | undefined {
     const { usage, _meta } = asObject(answer);
-    const reported = reportedUsage(asObject(usage)) ?? quotaOf(asObject(_meta));
+    const reported = reportedTokens(asObject(usage)) ?? quotaOf(asObject(_meta));
     if (this.#of === "part" && reported !== undefined) return { ...reported, isPartial: true };
     if (reported === undefined || this.#of !== "session") return reported;
     const before = this.#before;
@@ -282,7 +282,8 @@ function quotaOf({ quota }: WireObject): Counts | undefined {
   return isKnown ? { inputTokens: countOf(input), outputTokens: countOf(output) } : undefined;
 }
 
-function reportedUsage(usage: WireObject): Counts | undefined {
+/** Tokens in the form of the Agent Client Protocol; undefined if they are not known. */
+export function reportedTokens(usage: WireObject): Counts | undefined {
   const count = (key: string): number | undefined => {
     const value = usage[key];
     return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;

@@ -64,7 +64,7 @@ export const errorCatalogue = {
   "usage/invalid-option": usage("Invalid command line. See mcpvals COMMAND --help."),
   "usage/no-match": usage("The selection matches no task. Run npx mcpvals list to see all tasks."),
   "transcript/unknown-format": usage(
-    "Not a transcript that mcpvals knows. Name the file of a session of Claude Code, Codex or Gemini CLI, or what opencode export prints, a trajectory of ATIF, or a folder with some.",
+    "Not a transcript that mcpvals knows. Name the file of a session of Claude Code, Codex or Gemini CLI, or what opencode export prints, a trajectory of ATIF, a result file of mcpchecker or waza, or a folder with some.",
   ),
   "transcript/unreadable": usage("A transcript cannot be read. Check that the file exists and is readable."),
   "transcript/unclear-tools": environment(

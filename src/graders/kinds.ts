@@ -13,6 +13,7 @@ import { metric } from "./metric.ts";
 import { code } from "./programs/code.ts";
 import { program, script } from "./programs/program.ts";
 import { prompt } from "./prompt.ts";
+import { reportedVerdict } from "./reported.ts";
 import { text } from "./text.ts";
 import { toolCallHealth, toolInvocationOrder } from "./tool-calls.ts";
 import { toolCalls, toolConstraint } from "./tool-constraint.ts";
@@ -29,6 +30,7 @@ const kinds: readonly (GraderKind | DeclaredKind)[] = [
   toolCallHealth,
   verifySteps,
   turnEndsGrader,
+  reportedVerdict,
   findingsGrader,
   behavior,
   text,

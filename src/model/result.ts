@@ -5,7 +5,7 @@ import type { TraceEvent } from "./event.ts";
 import { visibleJson } from "../base/visible-text.ts";
 import { budgetModel } from "./eval.ts";
 import type { Plan } from "./plan.ts";
-import { costSchema, gradeSchema, usageSchema, verdictSchema } from "./grade.ts";
+import { costSchema, gradeSchema, reportedSchema, usageSchema, verdictSchema } from "./grade.ts";
 import { errorSchema } from "../base/serialized-error.ts";
 import { json, jsonObject, type Model } from "./fields.ts";
 import { count, intervalSchema, milliseconds, share } from "./result-parts.ts";
@@ -119,6 +119,9 @@ const trialSchema = z
     verdict: verdictSchema.describe(
       "`fail`: the agent or server did the wrong thing; `error`: the environment broke.",
     ),
+    reported: reportedSchema
+      .describe("Of a trial that another tool ran: what it says. Absent: no other tool did.")
+      .exactOptional(),
     score: score.describe("Average of the scored grades, 0 to 1; null when nothing was scored."),
     durationMs: milliseconds.describe(
       "Duration from the start of the servers until they are stopped, in milliseconds.",

@@ -180,7 +180,10 @@ export function comparedTrials(trials: readonly TrialResult[]): readonly Compare
 }
 
 function comparedTrial(result: TrialResult): ComparedTrial {
-  const { task, suite, tool, agent, variant, verdict, durationMs, usage, ran } = result;
+  const { task, suite, tool, agent, variant, verdict: own, durationMs, usage, ran } = result;
+  // Where mcpvals has judged it, its own verdict counts.
+  const reported = own === "skip" || own === "error" ? result.reported : undefined;
+  const verdict = reported?.verdict ?? own;
   const known = usage?.isPartial === true ? undefined : usage;
   return withoutUndefined({
     task,
@@ -189,8 +192,10 @@ function comparedTrial(result: TrialResult): ComparedTrial {
     agent,
     variant,
     verdict,
+    reportedBy: reported?.by,
     isLeftOut: wasLeftOut(result) ? (true as const) : undefined,
-    durationMs,
+    // The times of its calls say nothing of how long it took.
+    durationMs: reported === undefined ? durationMs : undefined,
     inputTokens: known?.inputTokens,
     outputTokens: known?.outputTokens,
     cost: costOf([agentUse(result)]),

@@ -76,6 +76,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
           : isUngraded
             ? interruption("the run was interrupted before this trial was graded")
             : finished.error,
+      reported: trajectory.transcript?.reported,
       usage,
       judgeUsage: usageFor("judge"),
       userUsage: usageFor("user"),

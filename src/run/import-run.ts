@@ -352,13 +352,15 @@ function recordSession(session: Transcript, { trial, servers, emit, setTime, bro
   const [first, last] = [entries[0]?.at ?? 0, entries.at(-1)?.at ?? 0];
   setTime(first);
   emit({ type: "trial.started", task: trial.task, agent: trial.agent, attempt: 1 });
-  const program = agentOf(session);
+  const agent = agentOf(session);
   const { failures, reported } = head;
+  // A file of results is written by the tool that ran the agent.
+  const program = reported?.by ?? agent;
   const failuresUnknown = failures === "unknown" ? (true as const) : undefined;
   const said = { program, file, sha256, session: id, remarks, failuresUnknown, reported };
   emit(withoutUndefined({ type: "transcript.read" as const, ...said }));
   emit({ type: "phase.started", phase: "agent" });
-  emit({ type: "agent.started", agent: program, kind: transcriptAgent });
+  emit({ type: "agent.started", agent, kind: transcriptAgent });
   for (const { at, event } of events) {
     setTime(at);
     emit(event);

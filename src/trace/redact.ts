@@ -456,7 +456,7 @@ const words = [
   seq at trial type task agent attempt phase durationMs server transport target pid name version protocolVersion tools
   text stream bytes exitCode signal expected by direction message raw method status requestIds kind model turn user
   reason tool args purpose finishReason usage inputTokens outputTokens cacheReadTokens cacheWriteTokens requests delayMs throttledMs from to
-  cost amount currency isPartial firstTokenMs transcript session remarks
+  cost amount currency isPartial firstTokenMs transcript session remarks imported run failuresUnknown reported
   step stepType input outcome checks error verdict score grades passed actual code hint detail grader evidence threshold
   votes servers verify stop stdio shttp sse stderr stdout stdin SIGTERM SIGKILL already-exited disconnect
   client-to-server server-to-client scripted done max-steps judge completed timeout interrupted not-started pass fail

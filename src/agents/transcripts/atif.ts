@@ -1,5 +1,6 @@
-import * as z from "zod";
+import type * as z from "zod";
 import { asObject, type JsonObject, withoutUndefined } from "../../base/json.ts";
+import { parseAs } from "../../base/parse-as.ts";
 import {
   atifCallExtra,
   atifExtra,
@@ -40,7 +41,7 @@ function read(document: WireObject): readonly TranscriptEntry[] {
     throw new Error(
       `it has the version ${JSON.stringify(version)}; mcpvals reads ATIF-v1.0 to ${atifVersion}`,
     );
-  const trajectory = parse(atifSchema, document, "no trajectory of ATIF") as AtifTrajectory;
+  const trajectory = parseAs(atifSchema, document, "no trajectory of ATIF") as AtifTrajectory;
   const record = recordOf(document, trajectory);
   if (record !== undefined && "events" in record) return [{ kind: "trial", record }];
   const { agent, session_id: session, steps, continued_trajectory_ref: continued } = trajectory;
@@ -62,13 +63,6 @@ function remark(text: string): TranscriptEntry {
   return { kind: "remark", text };
 }
 
-function parse<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
-  const { success, data, error } = schema.safeParse(value);
-  if (success) return data;
-  const [first] = error.issues;
-  throw new Error(`it is ${what}: ${first?.path.join(".") ?? ""}: ${first?.message ?? ""}`);
-}
-
 /** What mcpvals has recorded of the trajectory; or why that is not used. */
 function recordOf(
   { extra, steps }: WireObject,
@@ -76,7 +70,7 @@ function recordOf(
 ): AtifRecord | { readonly remark: string } | undefined {
   const given = asObject(extra)[atifExtra];
   if (given === undefined) return undefined;
-  parse(atifRecordSchema, given, `${version} with a record that this version of mcpvals cannot read`);
+  parseAs(atifRecordSchema, given, `${version} with a record that this version of mcpvals cannot read`);
   // What was parsed is a copy, which may differ.
   const record = given as AtifRecord;
   if (record.events.some(({ seq }, index) => seq !== index + 1))

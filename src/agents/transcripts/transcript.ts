@@ -96,6 +96,11 @@ export const compacted =
 /** Said where the program writes what a subagent does as a session of its own. */
 export const ofSubagent = "it is the session of a subagent, whose user is another agent";
 
+/** Said of a session whose file does not have the words of its user. */
+export const noPrompt: readonly TranscriptEntry[] = [
+  { kind: "remark", text: "it does not have what the user said" },
+];
+
 /** Said where the user has gone back in the conversation. */
 export const tookBack = "the user took turns back, which are on record all the same";
 

@@ -33,7 +33,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
   command
     .argument(
       "<transcripts...>",
-      "files that Claude Code, Codex or Gemini CLI wrote, or opencode export printed, trajectories of ATIF, and folders with some",
+      "files that Claude Code, Codex or Gemini CLI wrote, or opencode export printed, trajectories of ATIF, result files of mcpchecker (gevals) and waza, and folders with some",
     )
     .option(
       "-s, --server <name>",
@@ -120,12 +120,13 @@ async function execute(
 }
 
 /** What is known of a session, in words. */
-function describe({ agent, ran, tools, usage }: TrialResult): string {
+function describe({ agent, ran, tools, usage, reported }: TrialResult): string {
   const calls = countOf(tools?.mcpToolCalls ?? 0, "call");
   const servers = tools?.serversUsed ?? [];
   const others = (tools?.toolCalls ?? 0) - (tools?.mcpToolCalls ?? 0);
   const least = usage?.isPartial === true ? "at least " : "";
   return [
+    ...(reported === undefined ? [] : [`${reported.by} reported ${reported.verdict}`]),
     ran?.programs?.join(", ") ?? agent ?? "",
     ...(ran?.models == null ? [] : [ran.models.join(", ")]),
     `${calls} of tools of servers${servers.length === 0 ? "" : ` (${servers.join(", ")})`}`,

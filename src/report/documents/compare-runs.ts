@@ -35,6 +35,8 @@ export interface ComparedTrial {
   readonly variant?: string;
   /** Absent until it has ended. */
   readonly verdict?: TrialResult["verdict"];
+  /** The other tool whose verdict it is; absent: it is of mcpvals. */
+  readonly reportedBy?: string;
   /** It was not measured on purpose, such as for a requirement that is not met. */
   readonly isLeftOut?: true;
   /** How many trials it stands for; absent: 1. */

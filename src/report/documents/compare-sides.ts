@@ -152,6 +152,7 @@ function notesOf(
       if (unfinished !== undefined) return [`${name} ${unfinished}${count === 0 ? "" : `: ${lacking}`}.`];
       return count === 0 ? [] : [`${lacking}.`];
     }),
+    ...[first, second].flatMap(reportedNote),
     ...(across === "agent" ? [] : agentDifferences(first, second)),
     ...(ended.length === 0
       ? []
@@ -164,6 +165,13 @@ function notesOf(
           `${unknown.map(({ name }) => name).join(" and ")} ${unknown.length === 1 ? "has" : "have"} no fingerprints of tasks, since an older mcpvals wrote ${unknown.length === 1 ? "it" : "them"}: whether the tasks are the same on both sides cannot be checked.`,
         ]),
   ];
+}
+
+function reportedNote({ name, trials }: NamedSide): readonly string[] {
+  const tools = [...new Set(trials.flatMap(({ reportedBy }) => reportedBy ?? []))];
+  return tools.map(
+    (tool) => `Verdicts of ${name} are those that ${tool} reported: mcpvals has no evidence of them.`,
+  );
 }
 
 /** The verdict of a side for a question. */
