@@ -4,7 +4,7 @@ import { withoutUndefined } from "./base/json.ts";
 import type { LoadedConfig } from "./formats/assemble-eval.ts";
 import { load } from "./formats/load.ts";
 import { prepare } from "./run/prepare.ts";
-import { run, type RunOptions, type RunOutcome } from "./run/run.ts";
+import { type RecordingFlags, recordingOf, run, type RunOptions, type RunOutcome } from "./run/run.ts";
 import { suggestion } from "./base/did-you-mean.ts";
 import { parseDuration } from "./base/duration.ts";
 import { type Budget, budgetModel } from "./model/eval.ts";
@@ -171,7 +171,8 @@ export async function prepareEvaluation(
     allowOutside,
   });
   const prepared = prepare(loaded, options);
-  const given = withoutUndefined({ releasesUrl, output, signal, budget: prepared.eval.budget });
+  const recording = recordingOf(options);
+  const given = withoutUndefined({ releasesUrl, output, signal, recording, budget: prepared.eval.budget });
   return {
     loaded: prepared,
     runOptions: { cwd, strict, allowOutside, bail, frozen, keepPassed: true, ...given },
@@ -189,7 +190,7 @@ function checkSources(sources: unknown): void {
 }
 
 /** Options of `evaluate`, the same as the flags of `mcpvals run`. */
-export interface EvaluateOptions {
+export interface EvaluateOptions extends RecordingFlags {
   /** Folder that relative paths start from. Default: the process's working folder. */
   readonly cwd?: string;
   /** Agents of the config, model ids, `oracle` or `null`; replaces the selection of the config. */
@@ -280,4 +281,8 @@ const optionChecks: OptionChecks<EvaluateOptions> = {
   ],
   prices: [isText, "the path of a file"],
   bail: yesOrNo,
+  record: [isText, "the path of a folder"],
+  replay: [isText, "the path of a folder"],
+  replayServers: [isText, "the path of a folder"],
+  replayModels: [isText, "the path of a folder"],
 };

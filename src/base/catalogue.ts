@@ -326,6 +326,12 @@ export const errorCatalogue = {
   "trial/record-full": environment(
     "The record of the trial is full. Make the named server, agent or step send less; docs/security.md lists the limits.",
   ),
+  "replay/unreadable": usage(
+    "Recordings cannot be read. Name the folder that a run with --record has written; the message says what is wrong in it.",
+  ),
+  "replay/not-recorded": environment(
+    "Something that was not recorded was asked of a replayed server or model. Record the task again with --record, or change back what differs; the message names the nearest request of the recording.",
+  ),
   "run/interrupted": interrupted("The run was interrupted. Finished trials are in the run folder."),
   "run/bailed": interrupted(
     "Not run, because an earlier trial did not pass. Remove --bail to run everything.",

@@ -397,6 +397,10 @@ const environmentSchema = z
       .describe("Servers that tasks declare themselves, by task and name.")
       .exactOptional(),
     extensions: z.array(extensionSchema).describe("Extensions that the tasks use.").exactOptional(),
+    replayed: z
+      .array(z.enum(["servers", "models"]))
+      .describe("What was not started or asked: recordings took its place. Absent: nothing.")
+      .exactOptional(),
     prices: z
       .string()
       .describe("A hash of what models cost. Absent if there were no prices.")

@@ -83,7 +83,13 @@ export type Hold = <T>(waiting: Promise<T>) => Promise<T>;
 /** Time limits that stand still together. */
 export class Clocks {
   readonly #all = new Set<{ run(): void; pause(): void }>();
+  readonly #now: () => number;
   #holds = 0;
+
+  /** `now` tells the time that has passed for what is measured; timers are those of the system. */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
 
   /** Starts a time limit, as {@link abortAfter} does. Data that has arrived by its end is read first. */
   start(ms: number, reason: () => unknown, parent: AbortSignal): Clock {
@@ -91,13 +97,14 @@ export class Clocks {
     let elapsedMs = 0;
     let since: number | undefined;
     let timer: NodeJS.Timeout | undefined;
-    const elapsed = (): number => elapsedMs + (since === undefined ? 0 : performance.now() - since);
+    const elapsed = (): number => elapsedMs + (since === undefined ? 0 : this.#now() - since);
     const end = (): void => {
       if (since !== undefined) controller.abort(reason());
     };
+    const now = this.#now;
     const clock = {
       run() {
-        since = performance.now();
+        since = now();
         const left = Math.max(0, ms - elapsedMs);
         timer = left > maxDurationMs ? undefined : setTimeout(() => setImmediate(end), left);
       },

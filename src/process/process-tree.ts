@@ -33,7 +33,7 @@ export function createProcessTree(root: TreeRoot): ProcessTree {
 /** How often a kill is repeated, for processes that are started meanwhile. */
 const killRounds = 5;
 /** Pauses before processes without a visible environment are checked again, in milliseconds. */
-const recheckPauses = [1, 2, 4, 8, 16, 32];
+const recheckPauses = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 /**
  * A tree is the root's process group, every descendant by parent number, and every process with the root's marker in its

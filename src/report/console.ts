@@ -8,6 +8,7 @@ import { wasNotRun, taskKey } from "./rates.ts";
 import type { RunResult, RunVerdict, TrialResult } from "../model/result.ts";
 import { findingsOf } from "../model/finding.ts";
 import { countOf, formatInteger, visibleText, withoutCommands, clipText } from "../base/visible-text.ts";
+import { exact } from "../base/json.ts";
 import { explainTrial } from "./explain.ts";
 import {
   calledText,
@@ -41,7 +42,7 @@ import {
   describeThrottling,
   fullTitle,
   gapText,
-  gradedText,
+  recordText,
   othersOf,
   groupName,
   type Nameable,
@@ -145,7 +146,7 @@ function headerLines(
     };
     return [`${version}  check`, ...servers.flatMap((server) => paintText(dim(aboutOf(server)), 0, page, 2))];
   }
-  const graded = gradedText(gradedFrom === undefined ? {} : { gradedFrom });
+  const graded = recordText({ environment, ...exact({ gradedFrom }) });
   return [
     `${version}  ${visibleText(name)}`,
     ...paintFlow(facts.map(dim), 0, page),
@@ -699,7 +700,8 @@ function summaryLines(
   const used = describeCoverage(result.coverage ?? {});
   const cost = describeCost(result);
   const throttling = describeThrottling(trials);
-  const graded = result.gradedFrom === undefined ? "" : " graded again";
+  const replayed = environment.replayed === undefined ? "" : " replayed";
+  const graded = result.gradedFrom === undefined ? replayed : " graded again";
   const facts = isCheck
     ? [countFindings(findingsOf(trials)), formatDuration(result.durationMs)]
     : [

@@ -12,7 +12,7 @@ import { hasSeveralServers, placesText } from "./findings.ts";
 import {
   describeCoverage,
   fullTitle,
-  gradedText,
+  recordText,
   remarkSubject,
   type Remarks,
   skipRemarks,
@@ -95,7 +95,7 @@ function annotations({ result, evidence }: RunEnd, tasks: ReadonlyMap<string, Ta
   const rest = lines.length - maxShownAnnotations;
   const reason = verdictReason(result);
   const used = describeCoverage(result.coverage ?? {});
-  const graded = gradedText(result);
+  const graded = recordText(result);
   const byResult = byResultSentence(result.trials);
   const verdict = [
     `${result.verdict.toUpperCase()}${reason === "" ? "" : `: ${reason}`}`,

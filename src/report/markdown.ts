@@ -18,7 +18,7 @@ import {
   describeMocks,
   fullTitle,
   gapText,
-  gradedText,
+  recordText,
   othersOf,
   optionalRemarks,
   remarkSubject,
@@ -62,7 +62,7 @@ export function markdownText(
   const cost = describeCost(result);
   const mocked = describeMocks(trials);
   const used = describeCoverage(result.coverage ?? {});
-  const graded = gradedText(result);
+  const graded = recordText(result);
   const counts = Object.entries({
     passed: summary.pass,
     failed: summary.fail,

@@ -296,11 +296,17 @@ export function trialReason(trial: TrialResult): string {
   return clipText(reported.map((grade) => `${grade.grader}: ${grade.reason}`).join("; "), maxShownReason);
 }
 
-/** Says of a run that it only graded the record of another one; empty otherwise. */
-export function gradedText({ gradedFrom }: Pick<RunResult, "gradedFrom">): string {
-  if (gradedFrom === undefined) return "";
+/** Says of a run that it only graded the record of another one, or that recordings took the place of servers or models; empty otherwise. */
+export function recordText({
+  gradedFrom,
+  environment,
+}: Pick<RunResult, "gradedFrom" | "environment">): string {
+  const { replayed } = environment;
+  const replay = replayed === undefined ? [] : [`${replayed.join(" and ")} replayed from recordings`];
+  if (gradedFrom === undefined) return replay.join("");
   const { id, startedAt } = gradedFrom;
-  return visibleText(`graded again from the record of run ${id}, which began ${startedAt}`);
+  const graded = `graded again from the record of run ${id}, which began ${startedAt}`;
+  return visibleText([graded, ...replay].join("; "));
 }
 
 /** What the trials alone do not say of the verdict: a threshold, warnings, what was not evaluated; empty otherwise. */

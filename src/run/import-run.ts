@@ -316,6 +316,7 @@ function keepingMarks(redact: Redact): Redact {
     fromOutside: keep,
     isClean: redact.isClean,
     add: redact.add,
+    valueOf: redact.valueOf,
   });
 }
 

@@ -10,7 +10,7 @@ import type { Emit } from "../model/event.ts";
 import type { Secret } from "../trace/redact.ts";
 import { version } from "../base/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";
-import { ServerPool, type TrialServer } from "../servers/server-pool.ts";
+import { ServerPool, type ServerPoolOptions, type TrialServer } from "../servers/server-pool.ts";
 import { checkSandboxes } from "../servers/stdio/server-process.ts";
 
 /** A trial and its task, with the servers of the trial's variant. */
@@ -60,6 +60,8 @@ interface ProvisioningOptions {
   readonly validateSchema: ValidateSchema;
   /** Called with every access token of a server, and the credentials for it, before it is used. */
   readonly onToken: (secret: Secret) => void;
+  /** Present: servers are replayed, so that none is started or tried before the first trial. */
+  readonly replay?: ServerPoolOptions["replay"];
 }
 
 /** Calls back with every access token of these servers before it is used, until its disposal; undefined: none gets tokens. */
@@ -75,7 +77,7 @@ export async function followTokens(
 export function createProvisioning(
   spec: Eval,
   plan: Plan,
-  { env, validateSchema, onToken }: ProvisioningOptions,
+  { env, validateSchema, onToken, replay }: ProvisioningOptions,
 ): Provisioning {
   let tokens: Disposable | undefined;
   const pool = new ServerPool({
@@ -85,7 +87,7 @@ export function createProvisioning(
     rateLimits: { most: plan.concurrency, limits: new Map() },
     // Only agents outside this process need the gateway, and loading it is slow.
     createGateway: async () => (await import("../servers/gateway/gateway.ts")).createGateway(),
-    ...withoutUndefined({ seed: spec.seed }),
+    ...withoutUndefined({ seed: spec.seed, replay }),
   });
   const serverOf = ({ task, trial }: TaskOfTrial, name: string): ServerSpec => {
     const server = effectiveServers(spec, task, trial.variant)[name];
@@ -101,6 +103,7 @@ export function createProvisioning(
     },
     specOf: serverOf,
     async startRequired(signal) {
+      if (replay !== undefined) return;
       const tasks = new Map(plan.tasks.map((task) => [task.name, task]));
       const servers = plan.trials.flatMap(({ task: name, variant, attempt }) => {
         const task = tasks.get(name);

@@ -9,6 +9,7 @@ import { createRecorder } from "../trace/recorder.ts";
 import type { Redact } from "../trace/redact.ts";
 import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { abortWithAny, onUncaught } from "../process/deadline.ts";
+import type { RecordReplay, TrialRecording } from "./record-replay.ts";
 import { executeTrial } from "./trial.ts";
 import type { TrialServices } from "./trial-state.ts";
 import type { SerializedError } from "../base/serialized-error.ts";
@@ -30,6 +31,8 @@ export interface TrialsContext {
   readonly emittingCosts?: ((emit: Emit) => Emit) | undefined;
   /** What is on record of the trials of a run that goes on. Absent: nothing. */
   readonly recorded?: RecordedTrials | undefined;
+  /** Begins to record or replay a trial; absent: nothing is. */
+  readonly recordReplay?: Pick<RecordReplay, "begin"> | undefined;
   /** Grades a completed trial; called only for those. */
   grade(trajectory: Trajectory, emit: Emit): Promise<readonly Grade[]>;
   onTrialStart(trial: Trial): Promise<void>;
@@ -117,27 +120,37 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
   const events: TraceEvent[] = [...(executed ?? [])];
   const broken = new AbortController();
   const started = performance.now();
+  const recording = context.recordReplay?.begin(trial);
+  const { now = () => performance.now() } = recording ?? {};
   const record = createRecorder(trial.id, {
     redact,
-    now: () => performance.timeOrigin + performance.now(),
+    now: () => performance.timeOrigin + now(),
     events,
     onEvent: (event, json) => context.onEvent(event, json),
     onBroken: (error) => broken.abort(error),
   });
-  const emit = context.emittingCosts?.(record) ?? record;
+  const recorded = recording?.emitting(record) ?? record;
+  const emit = context.emittingCosts?.(recorded) ?? recorded;
+  const within: TrialRecording["within"] = recording?.within ?? ((work) => work());
   using alive = abortWithAny([context.signal, broken.signal]);
   using _ = onUncaught((error) => broken.abort(error));
   let result: TrialResult;
   try {
     await context.onTrialStart(trial);
     if (executed === undefined)
-      await executeTrial({ trial, task, emit, events, signal: alive.signal }, services);
+      await within(() =>
+        executeTrial(
+          { trial, task, emit, events, signal: alive.signal, ownValue: recording?.ownValue },
+          services,
+        ),
+      );
     const { outcome } = events.findLast((event) => event.type === "trial.finished") ?? {};
     // No event has an error after the last phase, or one that prevented `trial.finished`.
     if (outcome === undefined || outcome === "completed") broken.signal.throwIfAborted();
     const trajectory = buildTrajectory(trial, gradedTask, events);
-    const grades = outcome === "completed" ? await gradeOf(trajectory, emit, context) : [];
+    const grades = outcome === "completed" ? await within(() => gradeOf(trajectory, emit, context)) : [];
     result = trialResult(trajectory, grades);
+    recording?.end(events, result.verdict);
     if (grades !== undefined)
       emit({ type: "trial.graded", verdict: result.verdict, score: result.score, grades });
     await context.settle(result, trajectory);

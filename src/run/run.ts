@@ -9,6 +9,7 @@ import { asObject, asText, exact } from "../base/json.ts";
 import { calibrationFile } from "../graders/judge/calibration.ts";
 import { coveredKind } from "../graders/measurements/metrics.ts";
 import type { TraceEvent } from "../model/event.ts";
+import type { ModelSpec } from "../model/agent.ts";
 import type { Budget, Eval } from "../model/eval.ts";
 import { actingAgents, createPlan, type Plan } from "../model/plan.ts";
 import { simulatedUserOf } from "../model/task.ts";
@@ -48,6 +49,8 @@ import {
 } from "./prepare.ts";
 import type { StartedHooks } from "./hooks.ts";
 import { createProvisioning } from "./provisioning.ts";
+import type { RecordReplayOptions } from "./record-replay.ts";
+import type { ServeRequest } from "../servers/server-pool.ts";
 import { createGrading } from "./grade-trial.ts";
 import { runTrials } from "./run-trials.ts";
 import type { StateMemory } from "./state-comparison.ts";
@@ -89,6 +92,8 @@ export interface RunOptions extends ExtensionsOptions {
   readonly validateSchema?: ValidateSchema;
   /** Start of the work, by `performance.now()`; absent: now. */
   readonly started?: number;
+  /** Recordings that it writes, or takes the place of servers and models from. */
+  readonly recording?: RecordReplayOptions;
   /** How it was started, so that it can be resumed. */
   readonly command?: RunCommand;
   /** The run of which trials are used: it goes on in its folder, or a new run tries its errors again. */
@@ -123,7 +128,9 @@ export interface RunOutcome {
  * Runs a loaded eval. Before the first trial it throws McpvalsError of kind `usage`, `extension/unreachable` for an
  * extension that cannot be fetched, `run/hook-failed` and `run/interrupted`, and of a run that cannot be resumed `store/in-use`; afterwards every error is in the result.
  */
-export async function run(loaded: RunInput, options: RunOptions): Promise<RunOutcome> {
+export async function run(given: RunInput, options: RunOptions): Promise<RunOutcome> {
+  const { cwd, recording } = options;
+  const loaded = recording?.replay?.sides.includes("models") === true ? withoutKeys(given) : given;
   if (loaded.judgeError !== undefined && asksInSteps(loaded.eval)) throw loaded.judgeError;
   const asksJudge = await checkModels(loaded);
   const calibrations = asksJudge
@@ -159,7 +166,16 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     });
   await using hooks = await hooksOf(loaded, redact);
   const missing = await missingRequirements(loaded, plan.tasks);
-  await using servers = createProvisioning(spec, plan, { env, validateSchema, onToken: redact.add });
+  const recordReplay =
+    recording && new (await import("./record-replay.ts")).RecordReplay(recording, { cwd, redact });
+  await using servers = createProvisioning(spec, plan, {
+    env,
+    validateSchema,
+    onToken: redact.add,
+    ...(recordReplay?.replays("servers") === true && {
+      replay: (request: ServeRequest) => recordReplay.host(request),
+    }),
+  });
   const runnable = withoutSkipped(loaded, plan, missing);
   let extensions: PreparedExtensions;
   try {
@@ -179,7 +195,11 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
     await (await import("./state-comparison.ts")).rememberFolders(compareState, plan.tasks);
   const environment = redact({
     ...ownEnvironment(spec, redact),
-    ...exact({ extensions: extensionsIn(runnable, extensions), calibrations }),
+    ...exact({
+      extensions: extensionsIn(runnable, extensions),
+      calibrations,
+      replayed: recording?.replay?.sides,
+    }),
   });
   const retryOf =
     earlier === undefined || resume !== undefined
@@ -253,6 +273,7 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       bail: options.bail === true || spec.bail === true,
       signal,
       recorded: resumed?.recorded,
+      recordReplay,
       emittingCosts: pricing && prices && ((emit) => pricing.emittingCosts(emit, prices)),
       grade: createGrading(loaded, { validateSchema, signal, accounts }),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
@@ -309,7 +330,11 @@ export async function run(loaded: RunInput, options: RunOptions): Promise<RunOut
       plan: ranPlan,
       evidence: new Map([...evidence.byTrial, ...evidenceOfPassed.byTrial]),
       failures: [...failures, ...reporters.errors],
-      warnings: [...(resumed?.notes ?? []), ...(hooks?.warnings ?? [])],
+      warnings: [
+        ...(resumed?.notes ?? []),
+        ...(hooks?.warnings ?? []),
+        ...(recordReplay?.notes(ranPlan) ?? []),
+      ],
       ...place,
     };
   } finally {
@@ -343,6 +368,58 @@ function ownEnvironment(spec: Eval, redact: Redact): RunEnvironment {
     limits: fingerprintOfJson(use),
     prices: spec.prices && fingerprintOfJson(spec.prices),
   });
+}
+
+/** Folders of recordings. */
+export interface RecordingFlags {
+  /** Gets a recording of each trial. */
+  readonly record?: string;
+  /** Takes the place of servers and models. */
+  readonly replay?: string;
+  /** Takes the place of servers. */
+  readonly replayServers?: string;
+  /** Takes the place of models. */
+  readonly replayModels?: string;
+}
+
+/** What flags or options say of recordings; undefined: nothing. */
+export function recordingOf({
+  record,
+  replay,
+  replayServers,
+  replayModels,
+}: RecordingFlags): RecordReplayOptions | undefined {
+  const sides = [
+    ...(replay === undefined && replayServers === undefined ? [] : ["servers" as const]),
+    ...(replay === undefined && replayModels === undefined ? [] : ["models" as const]),
+  ];
+  const folder = replay ?? replayServers ?? replayModels;
+  if (folder === undefined) return record === undefined ? undefined : { record };
+  return { replay: { folder, sides } };
+}
+
+/** Models that are replayed need no key. Throws `usage/invalid-option` for agents whose models cannot be replayed. */
+function withoutKeys(loaded: RunInput): RunInput {
+  const program = actingAgents(loaded.eval).find(({ type }) => type === "acp" || type === "command");
+  if (program !== undefined)
+    throw new McpvalsError(
+      "usage/invalid-option",
+      `agent "${program.name}" is a program, and what it asks its model is not recorded`,
+      { hint: "Replay only its servers, with --replay-servers." },
+    );
+  const { agents, judge, userModel, ...spec } = loaded.eval;
+  return {
+    ...loaded,
+    eval: {
+      ...spec,
+      agents: agents.map((agent) => (agent.type === "model" ? withKey(agent) : agent)),
+      ...exact({ judge: judge && withKey(judge), userModel: userModel && withKey(userModel) }),
+    },
+  };
+}
+
+function withKey<M extends ModelSpec>(model: M): M {
+  return { apiKey: "replayed", ...model };
 }
 
 /** Only the trials that have results. */

@@ -33,6 +33,8 @@ export interface TrialRun extends TaskOfTrial {
   readonly events: readonly TraceEvent[];
   /** Aborts when the run is interrupted, with an McpvalsError as its reason. */
   readonly signal: AbortSignal;
+  /** Called with each value that this trial alone has, and its name; gives the value that it has in its place. Absent: each stays. */
+  readonly ownValue?: ((name: string, value: string) => string) | undefined;
 }
 
 /** What a run provides for its trials. */
@@ -116,6 +118,7 @@ export class TrialState implements TrialContext, AsyncDisposable {
       if (address === null || typeof address === "string") throw new Error("a TCP socket has no port");
       this.#heldPorts.set(address.port, server);
       this.#ports.set(name, address.port);
+      this.#run.ownValue?.(`port ${name}`, String(address.port));
     }
   }
 
@@ -236,7 +239,10 @@ export class TrialState implements TrialContext, AsyncDisposable {
   #random(kind: string | undefined, name: string): string | undefined {
     if (kind === "port") return this.#ports.get(name)?.toString();
     if (kind !== "id") return undefined;
-    const id = this.#ids.get(name) ?? randomId();
+    const known = this.#ids.get(name);
+    if (known !== undefined) return known;
+    const made = randomId();
+    const id = this.#run.ownValue?.(`id ${name}`, made) ?? made;
     this.#ids.set(name, id);
     return id;
   }

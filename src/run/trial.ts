@@ -186,6 +186,7 @@ class TrialPhases {
       const { allowOutside } = this.#services;
       const { path, fixtures, remove } = await createWorkspace(files, allowOutside, deadline.signal);
       this.#deferred.push(remove);
+      this.#run.ownValue?.("workspace", path);
       emit({ type: "workspace.created", path, fixtures });
       return path;
     });

@@ -21,6 +21,8 @@ export interface ServerPoolOptions extends HostOptions {
   readonly createGateway: () => Promise<Gateway>;
   /** Seed of the random numbers of faults. Default: 0. */
   readonly seed?: number;
+  /** Gives the server of a trial in place of one that is started; undefined for one that is. Absent: all are started. */
+  readonly replay?: ((request: ServeRequest) => Promise<ServerHost> | undefined) | undefined;
 }
 
 export interface NamedServer {
@@ -44,6 +46,7 @@ interface Entry {
   users: number;
   /** It is not shared any more, and is stopped after its last use. */
   isDropped: boolean;
+  readonly isReplayed: boolean;
 }
 
 /**
@@ -159,7 +162,7 @@ export class ServerPool implements AsyncDisposable {
       throw error;
     });
     const seeds = JSON.stringify([seed, trial.task, trial.agent, trial.variant, trial.attempt]);
-    const filters = await createFiltersOf(spec, seeds, host);
+    const filters = entry.isReplayed ? withoutFilters(spec) : await createFiltersOf(spec, seeds, host);
     const lease = { host, shared: entry.key !== undefined, end };
     return serveTrial(lease, {
       ...start,
@@ -174,7 +177,8 @@ export class ServerPool implements AsyncDisposable {
   /** Takes the host of a request, or opens one. */
   #take(request: ServeRequest): Entry {
     const { spec, trial } = request;
-    const lifetime = lifetimeOf(spec);
+    const replayed = this.#options.replay?.(request);
+    const lifetime = replayed === undefined ? lifetimeOf(spec) : "per_trial";
     const group = lifetime === "per_task" ? groupOf(trial) : undefined;
     const key =
       lifetime === "per_trial"
@@ -188,9 +192,10 @@ export class ServerPool implements AsyncDisposable {
     const entry: Entry = {
       key,
       group,
-      opening: this.#open(request),
+      opening: replayed ?? this.#open(request),
       users: 1,
       isDropped: key === undefined,
+      isReplayed: replayed !== undefined,
     };
     this.#entries.add(entry);
     if (key !== undefined) this.#shared.set(key, entry);
@@ -240,6 +245,12 @@ async function startedAgain<T>(
     onLate?.(error);
     return start();
   }
+}
+
+/** What filters did happens again with the server; the agent has a session of its own where it had one because of them. */
+function withoutFilters({ tools, faults = [], rateLimit }: ServerSpec): TrialFilters | undefined {
+  const hadSome = tools !== undefined || faults.length > 0 || rateLimit !== undefined;
+  return hadSome ? { of: () => [], unmetFaults: () => [] } : undefined;
 }
 
 /** The filters of a trial's server, which are loaded only when they are used; undefined: none. */

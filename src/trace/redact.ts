@@ -158,6 +158,8 @@ export interface Redact {
   readonly isClean: (json: string) => boolean;
   /** Has one more secret removed from then on, such as a token that was got during the run. */
   readonly add: (secret: Secret) => void;
+  /** What a mark of this name stands for; undefined: it is not known. */
+  readonly valueOf: (name: string) => string | undefined;
 }
 
 /** Shorter numbers are ports, counts and ids more often than secrets. */
@@ -230,7 +232,8 @@ export function createRedactor(secrets: readonly Secret[]): Redact {
   const redact = <T>(value: T): T => change(value, current().redactText);
   const fromOutside = <T>(value: T): T =>
     change(value, (text) => current().redactText(withoutSecretMarks(text)));
-  return Object.assign(redact, { fromOutside, isClean, add });
+  const valueOf = (name: string): string | undefined => [...names].find(([, label]) => label === name)?.[0];
+  return Object.assign(redact, { fromOutside, isClean, add, valueOf });
 }
 
 /** Replaces the secrets that are known so far. */

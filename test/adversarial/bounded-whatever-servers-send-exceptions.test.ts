@@ -137,6 +137,7 @@ describe("an unexpected error makes one trial an error, and the run and its repo
       fromOutside: remove,
       isClean: (json: string) => !json.includes("hunter"),
       add: () => undefined,
+      valueOf: () => undefined,
     });
     const fail = (): never => {
       throw new Error("hunter2");

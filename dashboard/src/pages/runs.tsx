@@ -152,11 +152,12 @@ const columns: readonly (Column<RunRow> & { readonly needs?: keyof RunRow })[] =
     id: "name",
     title: "Name and source",
     value: ({ name, source = "" }) => `${name} ${source}`,
-    cell: ({ id, name, kind, source, problem, gradedFrom }) => {
+    cell: ({ id, name, kind, source, problem, gradedFrom, replayed }) => {
       const more = [
         ...(kind === "check" ? ["check"] : []),
         ...(source === undefined ? [] : [formatSource(source)]),
         ...(gradedFrom === undefined ? [] : ["graded again"]),
+        ...(replayed === undefined ? [] : ["replayed"]),
         ...(problem === undefined ? [] : [problem]),
       ].join(", ");
       return (

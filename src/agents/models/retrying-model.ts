@@ -14,6 +14,7 @@ import {
   type SharedLimits,
 } from "../../process/adaptive-limit.ts";
 import { askedDelay, defaultRetryPolicy, retryDelay, type RetryPolicy } from "../../process/retry.ts";
+import { trialModels } from "./exchanges.ts";
 import type { LanguageModelV4, ModelAccess } from "./model-access.ts";
 import {
   excerpt,
@@ -76,7 +77,13 @@ export async function createRetryingModel(
     model,
     middleware: {
       specificationVersion: "v4",
-      wrapGenerate: ({ model: inner, params }) => callWithRetries(inner, params, { ...options, ai }),
+      wrapGenerate: ({ model: inner, params }) => {
+        const { access, purpose } = options;
+        const ask = (emit: Emit): Promise<ModelAnswer> =>
+          callWithRetries(inner, params, { ...options, emit, ai });
+        const asked = { purpose, model: access.label, params };
+        return trialModels.getStore()?.exchange(asked, options.emit, ask) ?? ask(options.emit);
+      },
     },
   });
 }

@@ -11,7 +11,7 @@ import { didNotPass } from "../../report/result.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import { load } from "../../formats/load.ts";
 import { prepare } from "../../run/prepare.ts";
-import { type EarlierRun, run, sourceOf } from "../../run/run.ts";
+import { type EarlierRun, recordingOf, run, type RecordingFlags, sourceOf } from "../../run/run.ts";
 import { defaultRunsFolder, readLastRun, unprovenTasks } from "../../store/run-folder.ts";
 import {
   addBudgetFlags,
@@ -38,7 +38,7 @@ import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { showWaiting } from "../waiting.ts";
 import type { WatchedOutcome, WatchedSelection } from "../watch.ts";
 
-export interface RunFlags extends SourceFlags, ExtensionRunFlags, FailOnFlags, BudgetFlags {
+export interface RunFlags extends RecordingFlags, SourceFlags, ExtensionRunFlags, FailOnFlags, BudgetFlags {
   readonly trials?: number;
   readonly concurrency?: number;
   readonly reporter?: readonly string[];
@@ -79,6 +79,28 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--frozen", "use only extensions in mcp-eval.lock, and do not change it")
     .option("--releases-url <url>", "URL of the releases API of extensions, such as a mirror")
     .option("--coverage", "report the tools, parameters, resources and prompts that no test uses")
+    .option(
+      "--record <dir>",
+      "write what servers and models did in each trial into a folder, such as recordings",
+    )
+    .addOption(
+      new Option(
+        "--replay <dir>",
+        "take the place of servers and models by what was recorded: nothing is started, asked or paid for",
+      ).conflicts(["record", "replayServers", "replayModels"]),
+    )
+    .addOption(
+      new Option("--replay-servers <dir>", "the same for servers only, such as for another model").conflicts([
+        "record",
+        "replayModels",
+      ]),
+    )
+    .addOption(
+      new Option(
+        "--replay-models <dir>",
+        "the same for models only, such as for another version of a server",
+      ).conflicts("record"),
+    )
     .option("--last-failed", "only the tasks that did not pass in the last run of the same file")
     .option("-w, --watch", "run again what a change of a file concerns, until it is ended")
     .option("--ui", "show the run in the dashboard, which stays afterwards until Ctrl-C")
@@ -199,7 +221,7 @@ export async function runOnce(
     earlier,
     ...extensionOptions(flags),
     ...exact({ bail, strict, coverage, allowOutside, maxWarnings, output, baseline }),
-    ...exact({ budget: prepared.eval.budget }),
+    ...exact({ budget: prepared.eval.budget, recording: recordingOf(flags) }),
   });
   const { result } = outcome;
   writeNotes({ notes: outcome.warnings });

@@ -26,6 +26,8 @@ export interface RunRow {
   readonly startedAt: string;
   /** Id of the run of which it only graded the record. */
   readonly gradedFrom?: string;
+  /** What recordings took the place of. */
+  readonly replayed?: RunEnvironment["replayed"];
   /** Id of the run of which it tried errors or flaky tasks again. */
   readonly retryOf?: string;
   /** Id of the run that recorded its first trials: equal for runs that share some. Absent: its files cannot be read. */

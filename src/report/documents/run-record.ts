@@ -112,6 +112,7 @@ function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
     state,
     startedAt,
     gradedFrom: gradedFrom?.id,
+    replayed: environment.replayed,
     retryOf: retryOf?.id,
     origin: originOf(head),
     agents: environment.agents,

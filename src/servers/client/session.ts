@@ -443,7 +443,7 @@ export async function openSession(
   options: SessionOptions,
 ): Promise<ServerSession> {
   const { emit, signal, started = performance.now() } = options;
-  const clocks = new Clocks();
+  const clocks = new Clocks(host.now);
   using deadline = clocks.start(spec.startupTimeoutMs, () => timeUp, signal);
   // What a rate limit holds back takes no time of the server's.
   const onHeld = (waiting: Promise<void>): void => void clocks.hold(waiting).catch(() => undefined);

@@ -52,6 +52,8 @@ export interface ServerHost {
   readonly limiter?: RateLimiter;
   /** How to reach the server itself, for one that has an address. */
   readonly address: HttpAddress | undefined;
+  /** By which its latencies are measured, in milliseconds; absent: by the time of the system. */
+  readonly now?: () => number;
   /** Ends the server with its whole process tree, and every channel. Never throws; afterwards nothing is recorded. */
   stop(options?: StopOptions): Promise<void>;
 }

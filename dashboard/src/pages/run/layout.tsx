@@ -84,6 +84,11 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
             <PlainText text={run.gradedFrom} />
           </Fact>
         )}
+        {run.replayed !== undefined && (
+          <Fact name="Replayed">
+            <PlainText text={run.replayed.join(", ")} />
+          </Fact>
+        )}
         {run.retryOf !== undefined && (
           <Fact name="Tried again from">
             <PlainText text={run.retryOf} />
