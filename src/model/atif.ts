@@ -100,7 +100,7 @@ export const atifResultExtra = z.object({
 /** In `extra` of a trajectory: all that mcpvals has on record, with which the trial is graded as it was. */
 export const atifRecordSchema = z.strictObject({
   format: z.literal("mcpvals.atif/1"),
-  /** The fingerprint of the steps: where they were changed since, this is not the record of them. */
+  /** The hash of the steps: where they were changed since, this is not the record of them. */
   steps: text,
   run: text,
   trial: planModel.shape.trials.element,

@@ -14,7 +14,7 @@ import type { Usage } from "../model/grade.ts";
 import type { TrialResult } from "../model/result.ts";
 import { type AgentAct, agentActs, toMicroseconds, toolsForAgent } from "../trace/agent-acts.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
-import { fingerprintOfJson } from "../base/fingerprint.ts";
+import { hashOfSteps } from "../agents/transcripts/atif.ts";
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type ToolCall = NonNullable<AtifStep["tool_calls"]>[number];
@@ -37,7 +37,7 @@ export function atifOf(trajectory: Trajectory, { run, agent, result }: AtifOptio
   const end = events.findLastIndex(({ type }) => type === "trial.finished");
   const record: AtifRecord = {
     format: "mcpvals.atif/1",
-    steps: fingerprintOfJson(steps),
+    steps: hashOfSteps(steps),
     run,
     trial,
     agent,

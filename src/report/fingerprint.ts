@@ -1,5 +1,9 @@
-import { fingerprintOfJson } from "../base/fingerprint.ts";
+import { createHash } from "node:crypto";
+import { canonicalJson, type Json } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
+
+/** Hexadecimal digits of a fingerprint: enough that no two tasks, or tables of prices, have the same. */
+const length = 16;
 
 /**
  * The fingerprint of each task, by its name: a hash of what it is and how it is graded, wherever its file is and however often it is
@@ -26,4 +30,10 @@ function fingerprintOf(task: Task): string {
     portable: portable && { ...portable, file: "", dir: "", repository: "", extensions: {}, runs: 1 },
   };
   return fingerprintOfJson(plain);
+}
+
+/** A hash of a value as JSON, whatever the order of its keys. */
+export function fingerprintOfJson(value: unknown): string {
+  const text = canonicalJson(JSON.parse(JSON.stringify(value)) as Json);
+  return createHash("sha256").update(text).digest("hex").slice(0, length);
 }

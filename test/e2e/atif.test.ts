@@ -51,7 +51,7 @@ describe("out and in again gives the same grades", () => {
     ["waza", copyOf, ["eval.yaml"]],
     ["tasks", copyTasks, ["notes-summary.yaml", "--agent", "oracle", "--agent", "null"]],
     ["tasks", copyTasks, ["log-report.yaml", "--agent", "oracle", "--agent", "null"]],
-  ] as const)("%s: %o", async (example, copy, args) => {
+  ] as const)("%s (%#)", async (example, copy, args) => {
     using folder = copy(example);
     const env = { TMPDIR: folder.path };
     const ran = await resultOf(["run", ...args, "--reporter", "json"], folder.path, env);
@@ -140,6 +140,20 @@ test("a model's steps have its words, calls, results and tokens; a file is for n
   expect(trial?.tools).toMatchObject({ servers: { default: { calls: 1, errors: 0 } } });
 });
 
+const scripted = {
+  server: fixtureServer(),
+  agents: {
+    scripted: {
+      type: "scripted",
+      plan: { echo: [{ call: "echo", args: { message: "x" } }, { say: "Done." }] },
+    },
+  },
+  agent: "scripted",
+  workflows: [
+    { name: "echo", steps: [{ user: "Echo.", expectedState: { contains: "Done", in: "answer" } }] },
+  ],
+};
+
 test("the keys of a run are not in its trajectories", async () => {
   const key = "sk-test-0123456789abcdef";
   using folder = folderOf({
@@ -200,6 +214,53 @@ test("import runs no program that a file names, and what it cannot grade does no
     verdict: "error",
     error: { code: "grader/not-imported" },
   });
+});
+
+test("a verdict of a judge is not taken over, and none is asked", async () => {
+  await using provider = await startFakeProvider([
+    { text: JSON.stringify({ score: 0, reason: "It is wrong." }) },
+  ]);
+  using folder = folderOf({
+    "mcp-eval.config.json": {
+      ...scripted,
+      llmJudge: true,
+      judge: { model: "local", baseURL: `${provider.url}/v1`, apiKey: "k" },
+    },
+  });
+  const ran = await resultOf(["run", "--reporter", "json"], folder.path);
+  expect(ran.trials[0]?.grades.at(-1)?.judge).toBeDefined();
+  await exportTo(folder.path, "out");
+  const imported = await resultOf(["import", "out", "--json"], folder.path);
+  expect(imported.trials[0]?.verdict).toBe("error");
+  expect(imported.trials[0]?.grades.slice(0, -1)).toEqual(ran.trials[0]?.grades.slice(0, -1));
+  expect(imported.trials[0]?.grades.at(-1)).toMatchObject({
+    grader: ran.trials[0]?.grades.at(-1)?.grader,
+    verdict: "error",
+    error: { code: "grader/not-imported" },
+  });
+  expect(provider.requests).toHaveLength(1);
+});
+
+test("an imported session, and a trial that was cut off, go out and in as well", async () => {
+  using folder = folderOf({ "mcp-eval.config.json": scripted });
+  const session = join(root, "test/fixtures/transcripts/codex");
+  const first = await resultOf(["import", session, "--json"], folder.path);
+  await exportTo(folder.path, "out");
+  const second = await resultOf(["import", "out", "--json"], folder.path);
+  expect(gradedAs(second.trials)).toEqual(gradedAs(first.trials));
+  expect(second.trials[0]?.warnings?.join("\n")).toContain("the transcript of codex says");
+
+  const ran = await resultOf(["run", "--reporter", "json"], folder.path);
+  const run = join(folder.path, ".mcpvals/runs", ran.id);
+  const lines = readFileSync(join(run, "journal.jsonl"), "utf8").split("\n");
+  const end = lines.findIndex((line) => line.includes('"phase.finished","phase":"agent"'));
+  writeFileSync(join(run, "journal.jsonl"), `${lines.slice(0, end).join("\n")}\n`);
+  await exportTo(folder.path, "cut");
+  const cut = await resultOf(["import", "cut", "--json"], folder.path);
+  expect([cut.verdict, cut.trials[0]]).toMatchObject([
+    "incomplete",
+    { verdict: "skip", grades: [], error: { message: "the trial was cut off before it ended" } },
+  ]);
 });
 
 const foreign = join(root, "test/fixtures/transcripts/atif");

@@ -109,6 +109,7 @@ describe("results of mcpchecker", () => {
     using folder = folderOf({});
     const older = await importInto(folder.path, place("gevals-notes-out.json"));
     const newer = await importInto(folder.path, place("mcpchecker-notes-out.json"));
+    expect(older.trials[0]?.agent).toBe("unknown");
     expect(older.trials[0]?.reported).toEqual({
       by: "mcpchecker",
       verdict: "fail",

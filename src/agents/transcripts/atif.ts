@@ -1,5 +1,6 @@
+import { createHash } from "node:crypto";
 import type * as z from "zod";
-import { asObject, type JsonObject, withoutUndefined } from "../../base/json.ts";
+import { asObject, canonicalJson, type Json, type JsonObject, withoutUndefined } from "../../base/json.ts";
 import { parseAs } from "../../base/parse-as.ts";
 import {
   atifCallExtra,
@@ -13,7 +14,6 @@ import {
   type AtifTrajectory,
   atifVersion,
 } from "../../model/atif.ts";
-import { fingerprintOfJson } from "../../base/fingerprint.ts";
 import type { Usage } from "../../model/grade.ts";
 import { messageEvent, sessionEvent, type WireObject } from "../programs/preset.ts";
 import { textOfParts, timeOf, type TranscriptEntry, type TranscriptFormat } from "./transcript.ts";
@@ -75,9 +75,16 @@ function recordOf(
   const record = given as AtifRecord;
   if (record.events.some(({ seq }, index) => seq !== index + 1))
     throw new Error("the record in it has a gap");
-  return fingerprintOfJson(steps) === record.steps
+  return hashOfSteps(steps) === record.steps
     ? record
     : { remark: "its steps were changed since mcpvals wrote it, so that only they were read" };
+}
+
+/** A hash of the steps of a trajectory, whatever the order of their members. */
+export function hashOfSteps(steps: unknown): string {
+  return createHash("sha256")
+    .update(canonicalJson(steps as Json))
+    .digest("hex");
 }
 
 /** Whether it says of its calls whether they failed, for which the format itself has no place. */

@@ -5,7 +5,7 @@ import { json, jsonObject, text } from "../../model/fields.ts";
 import type { ReportedVerdict } from "../../model/grade.ts";
 import { reportedTokens } from "../acp-updates.ts";
 import { messageEvent, textOf, type WireObject } from "../programs/preset.ts";
-import { noPrompt, timeOf, type TranscriptEntry, type TranscriptFormat } from "./transcript.ts";
+import { noPrompt, timeOf, type TranscriptEntry, type TranscriptFormat, unknownAgent } from "./transcript.ts";
 
 /** The results that mcpchecker, which was gevals, writes of an eval: one JSON document; in older versions a list. */
 export const mcpcheckerResults: TranscriptFormat = {
@@ -79,7 +79,7 @@ type Result = Results["results"][number];
 function read(document: WireObject): readonly TranscriptEntry[] {
   const { summary, results } = parseAs(resultsSchema, document, "no result file of mcpchecker");
   const { name, type, model } = summary?.agent ?? {};
-  const agent = textOf(name) ?? textOf(model) ?? textOf(type);
+  const agent = textOf(name) ?? textOf(model) ?? textOf(type) ?? unknownAgent;
   return results.flatMap((result): readonly TranscriptEntry[] => {
     const { taskName: task, taskPath, totalRuns } = result;
     const isRepeated = (totalRuns ?? 1) > 1;

@@ -96,6 +96,9 @@ export const compacted =
 /** Said where the program writes what a subagent does as a session of its own. */
 export const ofSubagent = "it is the session of a subagent, whose user is another agent";
 
+/** The agent of a session whose file does not name it. */
+export const unknownAgent = "unknown";
+
 /** Said of a session whose file does not have the words of its user. */
 export const noPrompt: readonly TranscriptEntry[] = [
   { kind: "remark", text: "it does not have what the user said" },

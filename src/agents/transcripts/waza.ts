@@ -4,7 +4,7 @@ import { parseAs } from "../../base/parse-as.ts";
 import { jsonObject, text } from "../../model/fields.ts";
 import type { ReportedVerdict } from "../../model/grade.ts";
 import { jsonOf, messageEvent, textOf, type WireObject } from "../programs/preset.ts";
-import { noPrompt, type TranscriptEntry, type TranscriptFormat } from "./transcript.ts";
+import { noPrompt, type TranscriptEntry, type TranscriptFormat, unknownAgent } from "./transcript.ts";
 
 /** The results that waza writes of an eval: one JSON document. */
 export const wazaResults: TranscriptFormat = {
@@ -58,7 +58,7 @@ function read(document: WireObject): readonly TranscriptEntry[] {
   const { config, tasks } = parseAs(resultsSchema, document, "no result file of waza");
   const { model_id: model, engine_type: engine } = config;
   // What its engine starts.
-  const agent = engine === "copilot-sdk" ? "copilot" : textOf(engine);
+  const agent = engine === "copilot-sdk" ? "copilot" : (textOf(engine) ?? unknownAgent);
   return tasks.flatMap(({ test_id: id, display_name: name, runs }) =>
     runs.flatMap((run): readonly TranscriptEntry[] => [
       withoutUndefined({

@@ -99,7 +99,9 @@ async function execute(
   const broken = result.trials.filter((trial) => trial.verdict === "error" && !isRecord(trial)).length;
   const end = [
     "",
-    ...(records === 0 ? [] : [`${countOf(records, "trial")} that mcpvals recorded imported and graded.`]),
+    ...(records === 0
+      ? []
+      : [`${countOf(records, "trial")} imported as mcpvals recorded it, with the verdict above.`]),
     ...(others === 0
       ? []
       : [
