@@ -70,6 +70,22 @@ describe.each(realAgents)("$preset", (agent) => {
       },
     );
 
+    test.skipIf(presets[agent.preset].modelApi === undefined)(
+      "is stopped at limits.maxTurns, which the proxy counts",
+      { timeout },
+      async () => {
+        const model = { further: Array.from({ length: 8 }, () => echo) };
+        const limits = { trial: "90s", maxTurns: 2 };
+        const { trial, counted, output } = await play(agent, type, { modelProxy: true }, model, limits);
+        expect(trial?.verdict, output).toBe("fail");
+        expect(trial?.grades.find(({ grader }) => grader === "turn-ends")?.reason).toContain(
+          "it sent more than 2 requests to its model",
+        );
+        // The one that is too many, and perhaps one that was sent before the program had ended.
+        expect([3, 4]).toContain(counted.requests);
+      },
+    );
+
     test.skipIf(!takes(agent, type, "allowedTools", []))(
       "has only the tools that it may use",
       { timeout },

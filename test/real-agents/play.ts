@@ -31,7 +31,7 @@ export async function play(
   type: Type,
   settings: object,
   model: Partial<FakeModelOptions> = {},
-  limits: { readonly trial: string } = { trial: "90s" },
+  limits: { readonly trial: string; readonly maxTurns?: number } = { trial: "90s" },
 ): Promise<Played> {
   await using fake = await startFakeModel({
     ...echo,
