@@ -20,7 +20,9 @@ const reporters = [
 ];
 const words = wordsOf(args);
 // Other commands have no result to report.
-const hasResult = ["run", "eval", "check", "grade", "resume", "retry", "show", "report"].includes(words[0]);
+const hasResult = ["run", "eval", "check", "grade", "merge", "resume", "retry", "show", "report"].includes(
+  words[0],
+);
 // What stands behind `--` is the server's command.
 const end = words.indexOf("--");
 const flags = hasResult ? reporters.flatMap((reporter) => ["--reporter", reporter]) : [];

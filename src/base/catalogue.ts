@@ -86,6 +86,9 @@ export const errorCatalogue = {
   "store/not-resumable": usage(
     "The run cannot be resumed. What it runs has changed, or it does not say how it was started: run it again.",
   ),
+  "store/not-mergeable": usage(
+    "Runs are not the parts of one run. Merge what run --shard 1/N to N/N have run, each once, of the same files and versions.",
+  ),
   "store/nothing-recorded": usage(
     "The run has no trial that was recorded. Its trials never began: run them with npx mcpvals run.",
   ),

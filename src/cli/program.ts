@@ -64,6 +64,10 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "go on with a run that was interrupted or killed: what has ended keeps its verdict",
     load: () => import("./commands/resume.ts"),
   },
+  merge: {
+    description: "make one run of the parts that run --shard has run",
+    load: () => import("./commands/merge.ts"),
+  },
   retry: {
     description: "try again, as a new run, the trials of a run that have no verdict, or its flaky tasks",
     load: () => import("./commands/retry.ts"),

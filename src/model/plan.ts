@@ -56,6 +56,14 @@ export const planModel = z
       .exactOptional(),
     tasks: z.array(taskModel).describe("The tasks, each with everything that its trials do."),
     trials: z.array(trialModel).describe("Every trial, in the order in which they begin."),
+    shard: z
+      .strictObject({
+        index: z.int().min(1).describe("Number of the part."),
+        count: z.int().min(1).describe("Number of parts."),
+        trials: z.int().min(0).describe("Number of trials of all parts."),
+      })
+      .describe("Of which part of a run it is the plan. Absent: of all of it.")
+      .exactOptional(),
     concurrency: z.int().min(1).describe("Trials at once."),
     maxConcurrent: z
       .record(text, z.int().min(1))
@@ -236,6 +244,27 @@ function sharesServer(task: Task, spec: Eval): boolean {
 /** The agents that some task has a part for; one without user turns has none. */
 export function actingAgents({ agents, tasks }: Pick<Eval, "agents" | "tasks">): Eval["agents"] {
   return tasks.some((task) => task.turns.length > 0) ? agents : [];
+}
+
+/** One of several parts of a plan: all attempts of a task by an agent, in a variant, are in the same part. */
+export function shardOf(
+  plan: Plan,
+  { index, count }: { readonly index: number; readonly count: number },
+): Plan {
+  const groups = new Map<string, number>();
+  const trials = plan.trials.filter(({ task, agent, variant }) => {
+    const key = JSON.stringify([task, agent, variant ?? null]);
+    const group = groups.get(key) ?? groups.size;
+    groups.set(key, group);
+    return group % count === index - 1;
+  });
+  const names = new Set(trials.map(({ task }) => task));
+  return {
+    ...plan,
+    tasks: plan.tasks.filter(({ name }) => names.has(name)),
+    trials,
+    shard: { index, count, trials: plan.trials.length },
+  };
 }
 
 /** The servers that a trial starts, by name, in the order in which they are declared. */

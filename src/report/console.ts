@@ -124,7 +124,7 @@ function headerLines(
   { plan, environment, gradedFrom, retryOf, recorded, durationMs }: RunStart,
   page: Page,
 ): string[] {
-  const { tasks, trials, agents, name, until } = plan;
+  const { tasks, trials, agents, name, until, shard } = plan;
   const size = countOf(tasks.length, "task");
   const acting = agentsIn(trials, agents).map((agent) => `agent ${describeAgent(agent)}`);
   const isTested = tasks.some((task) => task.form === "tool-test");
@@ -133,6 +133,7 @@ function headerLines(
     trials.length === tasks.length
       ? size
       : `${size}, ${until === undefined || durationMs !== undefined ? "" : "at most "}${countOf(trials.length, "trial")}`,
+    ...(shard === undefined ? [] : [`part ${shard.index} of ${shard.count}`]),
     ...(trials.length === 0 ? [] : acting.length === 0 ? [withoutAgent] : acting),
   ];
   const version = page.style.strong(`mcpvals ${visibleText(environment.mcpvals)}`);

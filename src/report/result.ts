@@ -441,7 +441,8 @@ export function conclude(
   plan: Plan,
   { interrupted, comparison, ...measured }: Ended,
 ): Pick<RunResult, "verdict" | "maxWarnings" | "gates" | "decisions" | "judges"> {
-  const { maxWarnings, thresholds } = plan;
+  // What holds for all parts together is decided when they are merged.
+  const { maxWarnings, thresholds }: Partial<Plan> = plan.shard === undefined ? plan : {};
   const decisions = plan.until && decisionsOf(trials, plan);
   const gates =
     thresholds && gatesOf(trials, thresholds, { ...measured, ...withoutUndefined({ decisions }) });

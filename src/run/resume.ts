@@ -196,6 +196,42 @@ function readTrial(
   return { trajectory, result: trialResult(trajectory, last?.type === "trial.graded" ? last.grades : []) };
 }
 
+/** Copies all trials of a run that have ended into the folder of another run. Throws `store/corrupt`. */
+export async function copyEnded(
+  { folder: path, plan }: OpenedRun,
+  folder: RunFolder,
+  onEnded: OnEnded,
+): Promise<void> {
+  await copyTrials({ path, plan }, folder, ({ events, result, trajectory }) => {
+    const isEnded = events.at(-1)?.type === "trial.graded" || events.at(-1)?.type === "trial.finished";
+    if (isEnded) onEnded(result, trajectory);
+    return isEnded;
+  });
+}
+
+interface CopiedTrial extends ReturnType<typeof readTrial> {
+  readonly events: readonly TraceEvent[];
+}
+
+/** Copies those for which `isKept` says so. */
+async function copyTrials(
+  { path, plan }: { readonly path: string; readonly plan: Plan },
+  folder: RunFolder,
+  isKept: (trial: CopiedTrial) => boolean,
+): Promise<void> {
+  const trials = new Map(plan.trials.map((trial) => [trial.id, trial]));
+  for await (const { id, events: stored } of readTrials(path)) {
+    const trial = trials.get(id);
+    if (trial === undefined) continue;
+    const events = stored.map(({ event }) => event);
+    if (!isKept({ ...readTrial(trial, plan, events), events })) continue;
+    folder.copy(
+      joinLines(stored.map(({ line }) => line)),
+      stored.flatMap(({ attachment = [] }) => attachment),
+    );
+  }
+}
+
 /**
  * Copies the trials of a run that have a verdict into the folder of a new run, in which those without one, because of an error or a timeout,
  * or since they were not run, are to run. Throws `store/corrupt`.
@@ -205,23 +241,12 @@ export async function copyJudged(
   folder: RunFolder,
   onEnded: OnEnded,
 ): Promise<ResumedRun> {
-  const trials = new Map(plan.trials.map((trial) => [trial.id, trial]));
   const ended = new Map<string, TrialResult>();
-  for await (const { id, events: stored } of readTrials(path)) {
-    const trial = trials.get(id);
-    if (trial === undefined) continue;
-    const { result, trajectory } = readTrial(
-      trial,
-      plan,
-      stored.map(({ event }) => event),
-    );
-    if (lacksVerdict(result)) continue;
-    folder.copy(
-      joinLines(stored.map(({ line }) => line)),
-      stored.flatMap(({ attachment = [] }) => attachment),
-    );
-    ended.set(id, result);
+  await copyTrials({ path, plan }, folder, ({ result, trajectory }) => {
+    if (lacksVerdict(result)) return false;
+    ended.set(result.id, result);
     onEnded(result, trajectory);
-  }
+    return true;
+  });
   return { folder, recorded: { ended, ungraded: new Map() }, elapsedMs: 0, notes: [] };
 }

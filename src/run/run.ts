@@ -11,7 +11,7 @@ import { coveredKind } from "../graders/measurements/metrics.ts";
 import type { TraceEvent } from "../model/event.ts";
 import type { ModelSpec } from "../model/agent.ts";
 import type { Budget, Eval } from "../model/eval.ts";
-import { actingAgents, createPlan, type Plan } from "../model/plan.ts";
+import { actingAgents, createPlan, type Plan, shardOf } from "../model/plan.ts";
 import { simulatedUserOf } from "../model/task.ts";
 import { fingerprintOfJson, fingerprintsOf } from "../report/fingerprint.ts";
 import type { PlannedBaseline } from "../report/baseline.ts";
@@ -91,6 +91,8 @@ export interface RunOptions extends ExtensionsOptions {
   readonly validateSchema?: ValidateSchema;
   /** Start of the work, by `performance.now()`; absent: now. */
   readonly started?: number;
+  /** Which of so many parts of the run is run. Absent: all of it. */
+  readonly shard?: { readonly index: number; readonly count: number };
   /** Recordings that it writes, or takes the place of servers and models from. */
   readonly recording?: RecordReplayOptions;
   /** How it was started, so that it can be resumed. */
@@ -138,8 +140,9 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
   const { started = performance.now() } = options;
   const { eval: spec, env, overrides } = loaded;
   const { compareState } = options;
+  const whole = createPlan(spec, availableParallelism());
   const plan: Plan = {
-    ...createPlan(spec, availableParallelism()),
+    ...(options.shard === undefined ? whole : shardOf(whole, options.shard)),
     ...exact({ maxWarnings: options.maxWarnings, baseline: options.baseline }),
   };
   const { redact = createRedactor(loaded.secrets) } = options;

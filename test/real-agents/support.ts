@@ -19,14 +19,16 @@ export function writeFiles(folder: string, files: Readonly<Record<string, string
   }
 }
 
-/** Processes whose environment names a folder. */
+/** Processes whose environment names a folder, with their command lines. */
 export function processesOf(folder: string): readonly string[] {
-  return readdirSync("/proc").filter((name) => {
-    if (!/^\d+$/.test(name)) return false;
+  return readdirSync("/proc").flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    const read = (file: string): string => readFileSync(join("/proc", name, file), "latin1");
     try {
-      return readFileSync(join("/proc", name, "environ"), "latin1").includes(folder);
+      if (!read("environ").includes(folder)) return [];
+      return [`${read("cmdline").replaceAll("\0", " ").slice(0, 300)} (${read("stat").slice(0, 60)})`];
     } catch {
-      return false;
+      return [];
     }
   });
 }

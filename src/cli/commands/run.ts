@@ -1,6 +1,6 @@
 import { renameSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { type Command, Option } from "commander";
+import { type Command, InvalidArgumentError, Option } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { exact, type JsonObject } from "../../base/json.ts";
 import type { Eval, Thresholds, UntilDecided } from "../../model/eval.ts";
@@ -54,6 +54,7 @@ export interface RunFlags extends RecordingFlags, SourceFlags, ExtensionRunFlags
   readonly updateBaseline?: boolean;
   readonly quiet?: boolean;
   readonly strict?: boolean;
+  readonly shard?: { readonly index: number; readonly count: number };
   readonly coverage?: boolean;
   readonly lastFailed?: boolean;
   readonly watch?: boolean;
@@ -79,6 +80,14 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--frozen", "use only extensions in mcp-eval.lock, and do not change it")
     .option("--releases-url <url>", "URL of the releases API of extensions, such as a mirror")
     .option("--coverage", "report the tools, parameters, resources and prompts that no test uses")
+    .addOption(
+      new Option(
+        "--shard <i/n>",
+        "run only part i of n, on one of several machines; mcpvals merge joins them",
+      )
+        .argParser(shard)
+        .conflicts(["until", "baseline", "lastFailed", "watch", "ui"]),
+    )
     .option(
       "--record <dir>",
       "write what servers and models did in each trial into a folder, such as recordings",
@@ -211,7 +220,7 @@ export async function runOnce(
   });
   writeNotes({ notes: unprovenNotes(prepared.eval) });
   const reporters = flags.reporter ?? prepared.eval.reporters;
-  const { bail, strict, coverage, allowOutside, maxWarnings, output, quiet } = flags;
+  const { bail, strict, coverage, allowOutside, maxWarnings, output, quiet, shard: part } = flags;
   const outcome = await run(prepared, {
     cwd: workingFolder(),
     reporters: [...openReporters(reporters.length === 0 ? ["console"] : reporters, { quiet }), ...listeners],
@@ -220,13 +229,20 @@ export async function runOnce(
     command: commandOf(sources, selecting, names),
     earlier,
     ...extensionOptions(flags),
-    ...exact({ bail, strict, coverage, allowOutside, maxWarnings, output, baseline }),
+    ...exact({ bail, strict, coverage, allowOutside, maxWarnings, output, baseline, shard: part }),
     ...exact({ budget: prepared.eval.budget, recording: recordingOf(flags) }),
   });
   const { result } = outcome;
   writeNotes({ notes: outcome.warnings });
   const failures = [...outcome.failures, ...(await updateBaseline(flags, result, names))];
   return { code: exitCodeOf(result, failures), result };
+}
+
+/** Reads `i/n`. Throws InvalidArgumentError. */
+function shard(text: string): { readonly index: number; readonly count: number } {
+  const [index = 0, count = 0] = (/^(\d{1,4})\/(\d{1,4})$/.exec(text) ?? []).slice(1).map(Number);
+  if (index >= 1 && index <= count) return { index, count };
+  throw new InvalidArgumentError("expected a part and the number of parts, such as 1/4");
 }
 
 /** Throws `usage/invalid-option` for an option without the one that it belongs to. */
