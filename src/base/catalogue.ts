@@ -76,6 +76,9 @@ export const errorCatalogue = {
   "transcript/damaged": environment(
     "A part of a transcript was not read, so nothing can be said of the whole session. Repair the line, or take the file from a backup.",
   ),
+  "transcript/contradicts-itself": environment(
+    "A trajectory of mcpvals says another verdict than its record gives: it was changed, or another version graded it. Export the run again, or grade it with mcpvals grade --config FILE.",
+  ),
   "store/unwritable": usage(
     "The output, or a snapshot, cannot be written. Choose a writable folder with --output DIR, or another file with --snapshot FILE.",
   ),

@@ -161,8 +161,20 @@ function sideOf(
     unfinished,
     origin: originOf(result),
     agents: result.environment.agents,
-    trials,
+    trials: withReported(trials, result),
     fingerprints: result.fingerprints,
     isUntilDecided: result.decisions === undefined ? undefined : (true as const),
   });
+}
+
+/** The trials with the verdicts that another tool reported, in a run in which nothing has a verdict of mcpvals or was graded. */
+function withReported(
+  trials: readonly ComparedTrial[],
+  { gradedFrom }: Pick<RunResult, "gradedFrom">,
+): readonly ComparedTrial[] {
+  const isGraded =
+    gradedFrom !== undefined || trials.some(({ verdict }) => verdict === "pass" || verdict === "fail");
+  return trials.map(({ reported, ...trial }) =>
+    isGraded || reported === undefined ? trial : { ...trial, reported, verdict: reported.verdict },
+  );
 }

@@ -180,10 +180,7 @@ export function comparedTrials(trials: readonly TrialResult[]): readonly Compare
 }
 
 function comparedTrial(result: TrialResult): ComparedTrial {
-  const { task, suite, tool, agent, variant, verdict: own, durationMs, usage, ran } = result;
-  // Where mcpvals has judged it, its own verdict counts.
-  const reported = own === "skip" || own === "error" ? result.reported : undefined;
-  const verdict = reported?.verdict ?? own;
+  const { task, suite, tool, agent, variant, verdict, reported, durationMs, usage, ran } = result;
   const known = usage?.isPartial === true ? undefined : usage;
   return withoutUndefined({
     task,
@@ -192,7 +189,7 @@ function comparedTrial(result: TrialResult): ComparedTrial {
     agent,
     variant,
     verdict,
-    reportedBy: reported?.by,
+    reported,
     isLeftOut: wasLeftOut(result) ? (true as const) : undefined,
     // The times of its calls say nothing of how long it took.
     durationMs: reported === undefined ? durationMs : undefined,

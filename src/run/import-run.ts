@@ -14,7 +14,7 @@ import { type AgentSummary, transcriptAgent } from "../model/agent.ts";
 import type { AtifRecord } from "../model/atif.ts";
 import type { Eval } from "../model/eval.ts";
 import { type Emit, type EventOf, eventsOf, type TraceEvent } from "../model/event.ts";
-import type { Grade } from "../model/grade.ts";
+import type { Grade, Verdict } from "../model/grade.ts";
 import type { Plan, Trial, VariantPlan } from "../model/plan.ts";
 import { emittingCosts, type Prices } from "../model/prices.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
@@ -273,7 +273,7 @@ interface Judging {
 
 /**
  * Grades a session by what every workflow is graded by, which expects nothing here, or a record by the graders of its task; and records the grades. A grader that had
- * graded the record, such as a judge, and cannot now, leaves it without a verdict.
+ * graded the record, such as a judge, and cannot now, leaves it without a verdict; so does a verdict that is not the one in the file.
  */
 async function gradesOf(
   trajectory: Trajectory,
@@ -286,16 +286,31 @@ async function gradesOf(
   const missing = (record?.grades ?? []).filter(({ grader }) => !names.has(grader));
   const grades = [
     ...given,
-    ...(finished.outcome === "completed" ? missing.map(({ grader }) => notGraded(grader)) : []),
+    ...(finished.outcome === "completed"
+      ? missing.map(({ grader }) => notGraded(grader, needsOutside()))
+      : []),
   ];
+  const graded = trialVerdict(finished.outcome, grades);
+  if (record !== undefined && graded !== "error" && graded !== record.verdict)
+    grades.push(notGraded("recorded-verdict", contradicted(record.verdict, graded)));
   const verdict = trialVerdict(finished.outcome, grades);
   emit({ type: "trial.graded", verdict, score: averageScore(grades), grades });
   return grades;
 }
 
-function notGraded(grader: string): Grade {
-  const error = serializeError(needsOutside());
+function notGraded(grader: string, cause: McpvalsError): Grade {
+  const error = serializeError(cause);
   return { grader, verdict: "error", score: null, reason: error.message, evidence: [], error };
+}
+
+function contradicted(recorded: Verdict, graded: Verdict): McpvalsError {
+  return new McpvalsError(
+    "transcript/contradicts-itself",
+    `the file says that the verdict was ${recorded}, and its record gives ${graded}`,
+    {
+      hint: "The file was changed, or another version of mcpvals graded it. Export the run again, or grade it with your own file: npx mcpvals grade --config FILE.",
+    },
+  );
 }
 
 /** A record whose graders are known. Throws `transcript/unreadable`. */

@@ -576,13 +576,15 @@ function echoedPrompts({ turns }: Trajectory): string[] {
 /** Expected states that only the agent's own words contain, and a user's turn before them. */
 function echoedStates({ task, turns }: Trajectory): string[] {
   return turns.flatMap((turn) => {
-    // A simulated user's turns are judged by what was said before.
-    const state = turn.by === undefined ? task.turns[turn.turn]?.expectedState : undefined;
+    const state = turnOf(task, turn.turn)?.expectedState;
     const message = turn.messages.at(-1);
     if (state === undefined || message === undefined || !meetsState(message.text, state)) return [];
     const result = lastAnswered(turn)?.result;
     if (result !== undefined && meetsState(searchableText(result), state)) return [];
-    return turns.some((earlier) => earlier.turn <= turn.turn && meetsState(earlier.user, state))
+    // What a simulated user had said is no evidence, which its grader says.
+    return turns.some(
+      (earlier) => earlier.by === undefined && earlier.turn <= turn.turn && meetsState(earlier.user, state),
+    )
       ? [
           `turn ${turn.turn + 1}: expectedState ${displayState(state)} is in the user's message and in no tool result: an agent that repeats the user would pass`,
         ]

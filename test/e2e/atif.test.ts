@@ -241,6 +241,27 @@ test("a verdict of a judge is not taken over, and none is asked", async () => {
   expect(provider.requests).toHaveLength(1);
 });
 
+test("a file whose record gives another verdict than it says does not pass", async () => {
+  using folder = folderOf({ "mcp-eval.config.json": scripted });
+  await resultOf(["run", "--reporter", "json"], folder.path);
+  await exportTo(folder.path, "out");
+  const file = join(folder.path, "out/t1.trajectory.json");
+  writeFileSync(
+    file,
+    readFileSync(file, "utf8").replace(
+      '"verdict": "pass",\n      "score"',
+      '"verdict": "fail",\n      "score"',
+    ),
+  );
+  const { verdict, trials } = await resultOf(["import", "out", "--json"], folder.path);
+  expect([verdict, trials[0]?.verdict]).toEqual(["incomplete", "error"]);
+  expect(trials[0]?.grades.at(-1)).toMatchObject({
+    grader: "recorded-verdict",
+    reason: "the file says that the verdict was fail, and its record gives pass",
+    error: { code: "transcript/contradicts-itself" },
+  });
+});
+
 test("an imported session, and a trial that was cut off, go out and in as well", async () => {
   using folder = folderOf({ "mcp-eval.config.json": scripted });
   const session = join(root, "test/fixtures/transcripts/codex");
@@ -319,6 +340,37 @@ describe("a trajectory of another tool", () => {
       verdict: "error",
       error: { code: "transcript/unclear-tools", hint: expect.stringContaining("--server") as string },
     });
+  });
+
+  test("no result of a call is lost: two of one call, and one of no call of the step", async () => {
+    const call = { tool_call_id: "c1", function_name: "mcp__shop__pay", arguments: {} };
+    const ended = (isError: boolean) => ({
+      source_call_id: "c1",
+      content: isError ? "refused" : "paid",
+      extra: { mcpvals: { isError } },
+    });
+    using folder = folderOf({
+      "two.json": {
+        schema_version: "ATIF-v1.7",
+        agent: { name: "other", version: "1" },
+        steps: [
+          { step_id: 1, source: "user", message: "Pay." },
+          {
+            step_id: 2,
+            source: "agent",
+            message: "Paid.",
+            tool_calls: [call],
+            observation: { results: [ended(false), ended(true), { source_call_id: "c9", content: "lost" }] },
+          },
+        ],
+      },
+    });
+    const { trials } = await resultOf(["import", "two.json", "--json"], folder.path);
+    const notes = trials[0]?.warnings?.join("\n");
+    expect(notes).toContain("it contradicts itself about what a tool did");
+    expect(notes).toContain("results without the calls that they are of");
+    const { stdout } = await runHere(["show", "--trial", "t1", "--json"], { cwd: folder.path });
+    expect(stdout).toMatch(/"status":"failed".*"refused"/);
   });
 
   test("subagents in the same file work for the call that started them", async () => {

@@ -119,6 +119,38 @@ describe("results of mcpchecker", () => {
     const said = stdout.replaceAll(/\s+/g, " ");
     expect(said, stderr).toContain("are those that mcpchecker reported: mcpvals has no evidence of them");
     expect(stdout).toMatch(/find-note\s+0\/1 → 1\/2/);
+    // No gate rests on them.
+    const gate = await runHere(["compare", older.id, newer.id, "--fail-on", "worse"], { cwd: folder.path });
+    expect([gate.code, gate.stderr]).toEqual([
+      2,
+      expect.stringContaining("--fail-on needs verdicts of mcpvals"),
+    ]);
+  });
+
+  test("count no more when the trials were graded, also where that gave no verdict", async () => {
+    using folder = folderOf({
+      "graders.yaml": {
+        graders: [
+          {
+            type: "program",
+            config: { command: process.execPath, args: ["-e", "process.kill(process.pid)"] },
+          },
+        ],
+      },
+    });
+    const graded: string[] = [];
+    for (const name of ["gevals-notes-out.json", "mcpchecker-notes-out.json"]) {
+      await importInto(folder.path, place(name));
+      const { stdout } = await runHere(["grade", "--config", "graders.yaml", "-r", "json"], {
+        cwd: folder.path,
+      });
+      const { id, trials } = JSON.parse(stdout) as RunResult;
+      expect(new Set(trials.map(({ verdict }) => verdict))).toEqual(new Set(["error"]));
+      graded.push(id);
+    }
+    const { stdout, stderr } = await runHere(["compare", ...graded], { cwd: folder.path });
+    expect(stdout, stderr).toContain("no verdict");
+    expect(stdout).not.toMatch(/reported|1\/2/);
   });
 });
 

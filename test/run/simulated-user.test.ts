@@ -428,3 +428,26 @@ it("a simulated user stands in the last step only", async () => {
   const ran = await runHere(["validate"], { cwd: folder.path });
   expect([ran.code, ran.stderr]).toEqual([2, expect.stringContaining("must be in the last turn")]);
 });
+
+it("a prompt before the simulated user that has what is expected is a warning", async () => {
+  using folder = folderOf({
+    "mcp-eval.config.json": {
+      server: fixtureServer(),
+      agent: "a",
+      agents: { a: { type: "scripted", plan: { w: [{ say: "Shall I?" }, { say: "It is kestrel." }] } } },
+      workflows: [
+        {
+          name: "w",
+          steps: [
+            { user: "Is it kestrel?" },
+            { user: { replies: ["Yes."] }, expectedState: { contains: "kestrel", in: "answer" } },
+          ],
+        },
+      ],
+    },
+  });
+  await runHere(["run"], { cwd: folder.path });
+  expect(recordIn(folder.path).result.trials[0]?.warnings?.join()).toContain(
+    "is in the user's message and in no tool result",
+  );
+});

@@ -111,6 +111,7 @@ function entriesOf(
   const { model_name: model, tool_calls: calls, observation } = step;
   const results = observation?.results ?? [];
   const named = model ?? trajectory.agent.model_name;
+  const resultsOf = Map.groupBy(results, ({ source_call_id: id }) => id);
   const isAnswered = results.some(({ source_call_id: id }) => typeof id !== "string");
   const of = parentCallId === undefined ? {} : { parentCallId };
   return [
@@ -120,22 +121,24 @@ function entriesOf(
       const { tool_call_id: callId, function_name: name, arguments: args, extra } = call;
       const origin = atifCallExtra.safeParse(extra?.[atifExtra]).data;
       const use = { kind: "tool", callId, name, args, at, ...of, ...(origin && { origin }) } as const;
-      const result = results.find(({ source_call_id: id }) => id === callId);
-      const inner = subagentsOf(result, trajectory).flatMap((each) =>
+      const ends = resultsOf.get(callId) ?? [];
+      const inner = subagentsOf(ends, trajectory).flatMap((each) =>
         each.steps.flatMap((innerStep) => entriesOf(innerStep, each, callId)),
       );
       const begun: readonly TranscriptEntry[] = [{ ...use, status: "started" }, ...inner];
       // A result without its call may be of any call of the step.
-      if (result === undefined) return isAnswered ? [...begun, { ...use, status: "completed" }] : begun;
-      const { isError, durationMs } = endOf(result.extra) ?? {};
+      if (ends.length === 0) return isAnswered ? [...begun, { ...use, status: "completed" }] : begun;
       return [
         ...begun,
-        withoutUndefined({
-          ...use,
-          status: isError === true ? "failed" : "completed",
-          result: result.content == null ? undefined : textOfContent(result.content),
-          durationMs: durationMs ?? undefined,
-        }) as TranscriptEntry,
+        ...ends.map((result) => {
+          const { isError, durationMs } = endOf(result.extra) ?? {};
+          return withoutUndefined({
+            ...use,
+            status: isError === true ? "failed" : "completed",
+            result: result.content == null ? undefined : textOfContent(result.content),
+            durationMs: durationMs ?? undefined,
+          }) as TranscriptEntry;
+        }),
       ];
     }),
   ];
@@ -149,10 +152,12 @@ type Result = NonNullable<AtifStep["observation"]>["results"][number];
 
 /** The trajectories of subagents that stand in the same document. */
 function subagentsOf(
-  result: Result | undefined,
+  results: readonly Result[],
   { subagent_trajectories: all }: AtifTrajectory,
 ): readonly AtifTrajectory[] {
-  const ids = new Set(result?.subagent_trajectory_ref?.map(({ trajectory_id: id }) => id));
+  const ids = new Set(
+    results.flatMap(({ subagent_trajectory_ref: refs }) => refs?.map(({ trajectory_id: id }) => id) ?? []),
+  );
   return (all ?? []).filter(({ trajectory_id: id }) => typeof id === "string" && ids.has(id));
 }
 
@@ -204,11 +209,10 @@ function remarksOn(steps: AtifTrajectory["steps"]): readonly TranscriptEntry[] {
     ],
     [steps.some(({ source }) => source === "system"), "messages of the system are left out"],
     [
-      steps.some(
-        ({ tool_calls: calls, observation }) =>
-          (calls ?? []).length > 0 &&
-          observation?.results.some(({ source_call_id: id }) => typeof id !== "string") === true,
-      ),
+      steps.some(({ tool_calls: calls, observation }) => {
+        const ids = new Set<unknown>(calls?.map(({ tool_call_id: id }) => id));
+        return observation?.results.some(({ source_call_id: id }) => !ids.has(id)) === true;
+      }),
       "it has results without the calls that they are of, which are left out",
     ],
     [

@@ -57,6 +57,13 @@ async function execute(names: readonly string[], flags: CompareFlags): Promise<n
     throw new McpvalsError("usage/invalid-option", "there is nothing to compare with", {
       hint: "Name two runs, or one run with several variants or agents.",
     });
+  const reported = sides.find(({ trials }) => trials.some((trial) => trial.reported !== undefined));
+  if (flags.failOn !== undefined && reported !== undefined)
+    throw new McpvalsError(
+      "usage/invalid-option",
+      `--fail-on needs verdicts of mcpvals; ${reported.name} has only those that another tool reported`,
+      { hint: "Grade that run and compare what comes of it: npx mcpvals grade RUN --config FILE." },
+    );
   const document = compareSides([first, ...others], {
     across,
     margin: flags.margin,

@@ -129,8 +129,7 @@ function describe({ agent, ran, tools, usage, reported }: TrialResult): string {
   const least = usage?.isPartial === true ? "at least " : "";
   return [
     ...(reported === undefined ? [] : [`${reported.by} reported ${reported.verdict}`]),
-    ran?.programs?.join(", ") ?? agent ?? "",
-    ...(ran?.models == null ? [] : [ran.models.join(", ")]),
+    ...new Set([ran?.programs?.join(", ") ?? agent ?? "", ...(ran?.models ?? [])]),
     `${calls} of tools of servers${servers.length === 0 ? "" : ` (${servers.join(", ")})`}`,
     countOf(others, "use").concat(" of other tools"),
     usage === undefined

@@ -1,5 +1,5 @@
 import { withoutUndefined } from "../../base/json.ts";
-import type { Cost } from "../../model/grade.ts";
+import type { Cost, ReportedVerdict } from "../../model/grade.ts";
 import type { TrialResult } from "../../model/result.ts";
 import {
   benjaminiHochberg,
@@ -35,8 +35,8 @@ export interface ComparedTrial {
   readonly variant?: string;
   /** Absent until it has ended. */
   readonly verdict?: TrialResult["verdict"];
-  /** The other tool whose verdict it is; absent: it is of mcpvals. */
-  readonly reportedBy?: string;
+  /** What the other tool that ran it says; absent: mcpvals ran it. */
+  readonly reported?: ReportedVerdict;
   /** It was not measured on purpose, such as for a requirement that is not met. */
   readonly isLeftOut?: true;
   /** How many trials it stands for; absent: 1. */

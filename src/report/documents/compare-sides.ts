@@ -168,7 +168,7 @@ function notesOf(
 }
 
 function reportedNote({ name, trials }: NamedSide): readonly string[] {
-  const tools = [...new Set(trials.flatMap(({ reportedBy }) => reportedBy ?? []))];
+  const tools = [...new Set(trials.flatMap(({ reported }) => reported?.by ?? []))];
   return tools.map(
     (tool) => `Verdicts of ${name} are those that ${tool} reported: mcpvals has no evidence of them.`,
   );
