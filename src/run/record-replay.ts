@@ -46,7 +46,7 @@ export interface TrialRecording {
 }
 
 interface ReplayedTrial {
-  readonly values?: RecordingHead["values"];
+  readonly values: RecordingHead["values"];
   readonly servers: ReplayedServers | undefined;
   readonly models: ReplayedModels | undefined;
 }
@@ -81,8 +81,7 @@ class TrialFolder {
     if (!isAnswer && isOther) this.#watched.forget();
     if (!isAnswer) return;
     const files = this.#watched.take();
-    if (files.length > 0) this.changes.set(seq, files);
-    // Of texts they are removed.
+    if (files.length > 0) this.changes.set(seq, this.#redact.fromOutside(files));
     const secret = files.find(
       (file) =>
         "base64" in file && !this.#redact.isClean(Buffer.from(file.base64, "base64").toString("latin1")),
@@ -99,7 +98,8 @@ export class RecordReplay {
   readonly #stored: readonly StoredRecording[];
   readonly #cwd: string;
   readonly #used = new Set<StoredRecording>();
-  readonly #trials = new Map<string, ReplayedTrial & { readonly texts: MarkedTexts }>();
+  /** By the ids of trials. */
+  readonly #servers = new Map<string, ReplayedServers>();
   readonly #notes: string[] = [];
 
   /** Reads the recordings. Throws McpvalsError `replay/unreadable`. */
@@ -118,27 +118,35 @@ export class RecordReplay {
     return this.#options.replay?.sides.includes(side) === true;
   }
 
-  /** Begins a trial. */
-  begin(trial: Trial): TrialRecording {
+  /** Begins a trial. `broken`: called with what makes it an error, such as that it was not recorded. */
+  begin(trial: Trial, broken: (error: McpvalsError) => void): TrialRecording {
     const texts = new MarkedTexts(this.#redact);
     const clock = new ReplayClock();
     const folder = new TrialFolder(this.#redact);
     const values: Record<string, string> = {};
-    const replayed = this.#replayOf(trial, { texts, clock, workspace: () => folder.path });
-    this.#trials.set(trial.id, { ...replayed, texts });
+    const replayed = this.#replayOf(trial, {
+      texts,
+      clock,
+      workspace: () => folder.path,
+      broken(error) {
+        broken(error);
+        return error;
+      },
+    });
+    if (replayed?.servers !== undefined) this.#servers.set(trial.id, replayed.servers);
     const recorded = this.#options.record === undefined ? undefined : new RecordedModels(texts);
-    const models: TrialModels | undefined = recorded ?? replayed.models ?? this.#noModels(trial);
+    const models: TrialModels | undefined = recorded ?? replayed?.models;
     return {
       emitting: (emit) => (event) => {
         const seq = emit(event);
         if (recorded !== undefined) folder.look(event, seq);
-        replayed.servers?.note(event);
+        replayed?.servers?.note(event);
         return seq;
       },
       now: clock.now,
       ownValue(name, value) {
         const isId = name.startsWith("id ");
-        const own = (isId ? replayed.values?.[name] : undefined) ?? value;
+        const own = (isId ? replayed?.values[name] : undefined) ?? value;
         if (isId) values[name] = own;
         else texts.mark(name, own);
         if (name === "workspace") folder.path = own;
@@ -146,13 +154,15 @@ export class RecordReplay {
       },
       within: (work) => (models === undefined ? work() : trialModels.run(models, work)),
       end: (events, verdict) => {
-        this.#trials.delete(trial.id);
+        this.#servers.delete(trial.id);
         const problem = verdict === "pass" || verdict === "fail" ? folder.problem : "it has no verdict";
         if (problem !== undefined) {
           if (recorded !== undefined) this.#notes.push(`${trial.id}: not recorded, since ${problem}`);
           return;
         }
-        this.#noteUnused(trial, replayed);
+        const unused = [...(replayed?.servers?.unused ?? []), ...(replayed?.models?.unused ?? [])];
+        if (unused.length > 0)
+          this.#notes.push(`${trial.id}: recorded requests that were not made: ${listed(unused)}`);
         if (this.#options.record === undefined || recorded === undefined) return;
         writeRecording(resolve(this.#cwd, this.#options.record), {
           head: headOf(trial, values),
@@ -166,8 +176,7 @@ export class RecordReplay {
   /** The server of a trial, if servers are replayed. Mocks answer as ever. */
   host({ name, spec, trial }: ServeRequest): Promise<ServerHost> | undefined {
     if (!this.replays("servers") || spec.transport === "mock") return undefined;
-    const servers = this.#trials.get(trial.id)?.servers;
-    return servers?.open(name) ?? Promise.reject(this.#notRecorded(trial));
+    return this.#servers.get(trial.id)?.open(name) ?? Promise.reject(this.#notRecorded(trial));
   }
 
   /** What of the recordings did not fit, once all trials have ended. */
@@ -181,9 +190,16 @@ export class RecordReplay {
     return [...this.#notes, ...left];
   }
 
-  #replayOf(trial: Trial, own: Omit<ReplayOptions, "source" | "inOrder">): ReplayedTrial {
-    const found = this.#recordingOf(trial);
-    if (found === undefined) return { servers: undefined, models: undefined };
+  /** Undefined when nothing is replayed. A trial without a recording is broken, and has none of a server or model either. */
+  #replayOf(trial: Trial, own: Omit<ReplayOptions, "source" | "inOrder">): ReplayedTrial | undefined {
+    if (this.#options.replay === undefined) return undefined;
+    const found = this.#recordingOf(trial) ?? {
+      file: resolve(this.#cwd, this.#options.replay.folder),
+      head: headOf(trial, {}),
+      servers: [],
+      models: [],
+    };
+    if (!this.#stored.includes(found)) own.broken(this.#notRecorded(trial));
     this.#used.add(found);
     const source = relative(this.#cwd, found.file);
     const inOrder = this.replays("servers") && this.replays("models");
@@ -205,11 +221,6 @@ export class RecordReplay {
     return own ?? (this.replays("models") ? undefined : alike[0]);
   }
 
-  #noModels(trial: Trial): TrialModels | undefined {
-    if (!this.replays("models")) return undefined;
-    return { exchange: () => Promise.reject(this.#notRecorded(trial)) };
-  }
-
   #notRecorded({ task, agent, variant, attempt }: Trial): McpvalsError {
     const { folder = "" } = this.#options.replay ?? {};
     const who = [
@@ -229,15 +240,13 @@ export class RecordReplay {
       { hint: "Record it with --record." },
     );
   }
+}
 
-  #noteUnused({ id }: Trial, { servers, models }: ReplayedTrial): void {
-    const counts = [
-      [servers?.unused ?? 0, "to servers"],
-      [models?.unused ?? 0, "to models"],
-    ] as const;
-    const left = counts.filter(([count]) => count > 0).map(([count, to]) => `${count} ${to}`);
-    if (left.length > 0) this.#notes.push(`${id}: recorded requests that were not made: ${left.join(", ")}`);
-  }
+const maxListed = 5;
+
+function listed(texts: readonly string[]): string {
+  const more = texts.length > maxListed ? [`${texts.length - maxListed} more`] : [];
+  return [...texts.slice(0, maxListed), ...more].join("; ");
 }
 
 function headOf({ task, agent, variant, attempt }: Trial, values: RecordingHead["values"]): RecordingHead {

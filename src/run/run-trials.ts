@@ -120,7 +120,7 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
   const events: TraceEvent[] = [...(executed ?? [])];
   const broken = new AbortController();
   const started = performance.now();
-  const recording = context.recordReplay?.begin(trial);
+  const recording = context.recordReplay?.begin(trial, (error) => broken.abort(error));
   const { now = () => performance.now() } = recording ?? {};
   const record = createRecorder(trial.id, {
     redact,
@@ -149,6 +149,8 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
     if (outcome === undefined || outcome === "completed") broken.signal.throwIfAborted();
     const trajectory = buildTrajectory(trial, gradedTask, events);
     const grades = outcome === "completed" ? await within(() => gradeOf(trajectory, emit, context)) : [];
+    // What was not recorded is no answer of a judge.
+    if (outcome === "completed" && recording !== undefined) broken.signal.throwIfAborted();
     result = trialResult(trajectory, grades);
     recording?.end(events, result.verdict);
     if (grades !== undefined)

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { readdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import * as z from "zod";
 import { codeOf, McpvalsError, messageOf } from "../base/error.ts";
 import { makeFolder, readRegularFile } from "../base/files.ts";
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../base/json.ts";
@@ -86,7 +87,11 @@ function readRecording(file: string): StoredRecording {
     const line = recordingLine.safeParse(parsed(file, text, index + 2));
     if (!line.success) throw unreadable(file, `line ${index + 2} is not one of a recording`);
     if ("server" in line.data) servers.push(line.data.server);
-    else models.push(whole(line.data.model, models));
+    else {
+      const model = whole(line.data.model, models);
+      if (model === undefined) throw unreadable(file, `line ${index + 2} does not say what it repeats`);
+      models.push(model);
+    }
   }
   return { file, head: head.data, servers, models };
 }
@@ -117,12 +122,8 @@ function fileNameOf({ task, agent, variant, attempt }: RecordingHead): string {
 
 // A conversation is sent whole with each request; what a request repeats of the one before is written once.
 
-interface Repeated {
-  /** Members that are the same. */
-  readonly members: readonly string[];
-  /** Number of the first messages of `prompt` that are the same. */
-  readonly messages: number;
-}
+/** `members` are the same; so are, by their number, the first messages of `prompt`. */
+const repeated = z.strictObject({ members: z.array(z.string()), messages: z.int().min(0) });
 
 function shortened(models: readonly ModelExchange[]): readonly ModelExchange[] {
   return models.map((model, index) => {
@@ -138,22 +139,25 @@ function shortened(models: readonly ModelExchange[]): readonly ModelExchange[] {
       (message, at) => old[at] === undefined || canonicalJson(message) !== canonicalJson(old[at]),
     );
     const messages = differing === -1 ? own.length : differing;
-    const asBefore: Repeated = { members, messages };
+    const asBefore: z.infer<typeof repeated> = { members, messages };
     const short = { asBefore, ...rest, ...(prompt === undefined ? {} : { prompt: own.slice(messages) }) };
-    return { ...model, request: short as unknown as Json };
+    return { ...model, request: short };
   });
 }
 
-function whole(model: ModelExchange, earlier: readonly ModelExchange[]): ModelExchange {
+/** Undefined where it does not say what it repeats. */
+function whole(model: ModelExchange, earlier: readonly ModelExchange[]): ModelExchange | undefined {
   const { request } = model;
   if (!isJsonObject(request) || !isJsonObject(request["asBefore"])) return model;
   const { asBefore, prompt, ...own } = request;
-  const { members, messages } = asBefore as unknown as Repeated;
+  const read = repeated.safeParse(asBefore);
+  if (!read.success) return undefined;
+  const { members, messages } = read.data;
   const before = previous(earlier, model) ?? {};
-  const repeated = Object.fromEntries(members.map((key) => [key, before[key] ?? null]));
+  const same = Object.fromEntries(members.map((key) => [key, before[key] ?? null]));
   const joined =
     prompt === undefined ? {} : { prompt: [...promptOf(before).slice(0, messages), ...promptOf({ prompt })] };
-  return { ...model, request: { ...repeated, ...own, ...joined } };
+  return { ...model, request: { ...same, ...own, ...joined } };
 }
 
 function previous(models: readonly ModelExchange[], { purpose }: ModelExchange): JsonObject | undefined {

@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { TraceEvent } from "../../src/model/event.ts";
 import type { RunResult } from "../../src/model/result.ts";
+import { RecordReplay } from "../../src/run/record-replay.ts";
+import { createRedactor } from "../../src/trace/redact.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
@@ -186,7 +188,7 @@ describe("one side alone", () => {
     const run = () => runIn(first.folder.path, { ...fake.env, TOKEN: key }, "--replay-servers", "recordings");
     const other = await run();
     expect([other.code, other.result.environment.replayed]).toEqual([0, ["servers"]]);
-    expect(other.stderr).toContain("recorded requests that were not made: 2 to servers");
+    expect(other.stderr).toContain('t1: recorded requests that were not made: tools/call {"name":"slow"');
     const unknown = await run();
     expect(unknown.result.trials[0]?.error?.message).toContain(
       'tools/call {"name":"echo","arguments":{"message":"a merlin"}} is not in',
@@ -201,6 +203,171 @@ describe("one side alone", () => {
     expect(same.result.trials[0]?.error?.message).toMatch(
       /differs from the nearest: the request at \/prompt/,
     );
+  });
+});
+
+/** Records a config, then replays another one, offline. */
+async function recordedThen(
+  first: object,
+  then: object,
+  {
+    replies = [],
+    args = [],
+  }: { readonly replies?: readonly FakeReply[]; readonly args?: readonly string[] } = {},
+): Promise<{ readonly first: Recorded; readonly again: Recorded }> {
+  using folder = folderOf({ "mcp-eval.config.json": first, "note.txt": "a note" });
+  await using fake = await startFakeProvider(replies);
+  const outcome = await runIn(folder.path, { ...fake.env, TOKEN: key }, "--record", "recordings", ...args);
+  writeFileSync(join(folder.path, "mcp-eval.config.json"), JSON.stringify(then));
+  const again = await runIn(folder.path, offline, "--replay", "recordings", ...args);
+  return { first: outcome, again };
+}
+
+const verdictsOf = ({ result }: Recorded): readonly string[] => result.trials.map(({ verdict }) => verdict);
+const errorOf = ({ result }: Recorded): string =>
+  `${result.trials[0]?.error?.code} ${result.trials[0]?.error?.message}`;
+
+const asking = (era: string): object => ({
+  transport: "stdio",
+  command: process.execPath,
+  args: [join(root, "test/fixtures/servers/asking-server.ts"), era],
+});
+
+/** A workflow with a scripted agent. */
+const scripted = (servers: object, calls: readonly object[], rest: object = {}, name = "w"): object => ({
+  servers,
+  agent: { type: "scripted", plan: { [name]: [...calls, { say: "done" }] } },
+  workflows: [
+    {
+      name,
+      servers: Object.keys(servers),
+      steps: [{ user: "Do it.", expectedState: { contains: "done", in: "answer" } }],
+      ...rest,
+    },
+  ],
+});
+
+describe("all that asks models", () => {
+  it("a judge, whose requests have a text that is new each time", async () => {
+    const workflows = [{ name: "w", steps: [{ user: "Say it." }, { user: "Again." }] }];
+    const judged = config({ judge: { model }, llmJudge: true, workflows });
+    const replies = [
+      { tool: "echo", args: { message: "kestrel" } },
+      { text: "ok" },
+      { text: "kestrel" },
+      { text: '{"score":1,"reason":"good"}' },
+    ];
+    const { first, again } = await recordedThen(judged, judged, { replies });
+    expect([verdictsOf(first), verdictsOf(again)]).toEqual([["pass"], ["pass"]]);
+    expect(trajectoryOf(again.events)).toBe(trajectoryOf(first.events));
+  });
+
+  it.each(["legacy", "modern"])(
+    "a server of the %s protocol that asks for sampling and elicitation",
+    async (era) => {
+      const asked = {
+        server: asking(era),
+        agent: { model },
+        workflows: [
+          {
+            name: "w",
+            elicitation: [{ action: "accept", content: { colour: "red" } }],
+            steps: [{ user: "Ask.", expectedState: { contains: "done", in: "answer" } }],
+          },
+        ],
+      };
+      const replies = [
+        { tool: "ask-model", args: {} },
+        { text: "hi" },
+        { tool: "ask-user", args: {} },
+        { text: "done" },
+        { text: "done" },
+      ];
+      const { first, again } = await recordedThen(asked, asked, { replies });
+      expect(first.result.trials[0]?.error).toBeUndefined();
+      expect(trajectoryOf(again.events)).toBe(trajectoryOf(first.events));
+    },
+  );
+
+  it("a server that trials share, for the trial whose call it answers", async () => {
+    const shared = {
+      server: { ...asking("legacy"), lifetime: "per_run" },
+      agent: { model },
+      workflows: [{ name: "w", steps: [{ user: "Ask." }], expectTools: ["ask-model"] }],
+    };
+    const one = [{ tool: "ask-model", args: {} }, { text: "hi" }, { text: "done" }];
+    const { again } = await recordedThen(shared, shared, {
+      replies: [...one, ...one],
+      args: ["--trials", "2"],
+    });
+    expect([verdictsOf(again), again.stderr]).toEqual([
+      ["pass", "pass"],
+      expect.not.stringContaining("were not made"),
+    ]);
+  });
+});
+
+describe("what was not recorded never passes", () => {
+  it("an answer to a server's question", async () => {
+    const elicited = (colour: string): object =>
+      scripted({ asking: asking("legacy") }, [{ call: "ask-user", args: {} }], {
+        elicitation: [{ action: "accept", content: { colour } }],
+      });
+    const { first, again } = await recordedThen(elicited("red"), elicited("blue"));
+    expect([verdictsOf(first), verdictsOf(again)]).toEqual([["pass"], ["error"]]);
+    expect(errorOf(again)).toMatch(
+      /^replay\/not-recorded server "asking": the answer .*answer\/content\/colour is "blue", expected "red"/,
+    );
+  });
+
+  it("a trial whose only server it can do without", async () => {
+    const optional = (name: string): object =>
+      scripted({ fixture: { ...fixtureServer(), required: false } }, [], {}, name);
+    const { first, again } = await recordedThen(optional("v"), optional("w"));
+    expect([verdictsOf(first), verdictsOf(again)]).toEqual([["pass"], ["error"]]);
+    expect(errorOf(again)).toContain('has no recording of attempt 1 of "w"');
+  });
+
+  it("a server, while another one waits for its turn to start", async () => {
+    const two = (name: string): object => scripted({ [name]: fixtureServer(), b: fixtureServer() }, []);
+    const { again } = await recordedThen(two("a"), two("c"));
+    expect(errorOf(again)).toMatch(/^replay\/not-recorded .* has no server "c"/);
+  });
+
+  it("a request of cleanup", async () => {
+    const task = (name: string): string => `kind: Task
+apiVersion: mcp-eval/v1
+metadata: { name: t }
+spec:
+  servers:
+    memory: { command: mcp-server-memory, env: { MEMORY_FILE_PATH: "{workspace}/memory.jsonl" } }
+  prompt: Do it.
+  verify: [{ file: { path: "{workspace}/none.txt", absent: true } }]
+  cleanup: [{ mcp: { server: memory, tool: open_nodes, args: { names: ["${name}"] } } }]
+  solution: [{ say: done }]
+`;
+    using folder = folderOf({ "task.yaml": task("one") });
+    const args = ["task.yaml", "-a", "oracle"];
+    const first = await runIn(folder.path, {}, ...args, "--record", "recordings");
+    writeFileSync(join(folder.path, "task.yaml"), task("other"));
+    const again = await runIn(folder.path, {}, ...args, "--replay", "recordings");
+    expect([verdictsOf(first), verdictsOf(again)]).toEqual([["pass"], ["error"]]);
+    expect(errorOf(again)).toContain("replay/not-recorded");
+  });
+});
+
+describe("a server that the task can do without, and that did not start", () => {
+  it("does not start in the replay either", async () => {
+    const down = scripted(
+      {
+        down: { transport: "stdio", command: "no-such-program", required: false },
+        fixture: fixtureServer(),
+      },
+      [{ call: "echo", args: { message: "hi" } }],
+    );
+    const { first, again } = await recordedThen(down, down);
+    expect([verdictsOf(first), verdictsOf(again)]).toEqual([["pass"], ["pass"]]);
+    expect(trajectoryOf(again.events)).toBe(trajectoryOf(first.events));
   });
 });
 
@@ -244,6 +411,28 @@ describe("a task with several servers, random values and files that servers writ
     expect(idle.result.trials.map(({ verdict }) => verdict)).toEqual(["fail"]);
   });
 
+  it("has no secret that a server wrote into a file", () => {
+    using folder = folderOf({ "workspace/note.txt": "a note" });
+    const workspace = join(folder.path, "workspace");
+    const redact = createRedactor([{ name: "TOKEN", value: key }]);
+    const recording = new RecordReplay({ record: "recordings" }, { cwd: folder.path, redact });
+    const trial = { id: "t1", task: "w", agent: null, attempt: 1 };
+    const begun = recording.begin(trial, () => undefined);
+    begun.ownValue("workspace", workspace);
+    const events: TraceEvent[] = [];
+    const emit = begun.emitting((event) =>
+      events.push({ ...event, seq: events.length + 1, at: 0, trial: "t1" }),
+    );
+    emit({ type: "phase.started", phase: "agent" });
+    writeFileSync(join(workspace, "out.txt"), `the token: ${key}`);
+    emit({ type: "mcp.message", server: "s", direction: "server-to-client", message: { result: {} } });
+    begun.end(events, "pass");
+    const written = readFileSync(join(folder.path, "recordings/w--1.jsonl"), "utf8");
+    expect(written).toContain('"path":"out.txt"');
+    expect(written).toContain("the token: [secret:TOKEN]");
+    expect(written).not.toContain(key);
+  });
+
   it("never writes a file outside of the workspace", async () => {
     using folder = folderOf({});
     await runIn(folder.path, {}, task, "-a", "oracle", "--record", "recordings");
@@ -266,6 +455,10 @@ describe("recordings that cannot be read", () => {
     [
       '{"recording":1,"mcpvals":"1","task":"w","agent":null,"attempt":1,"values":{}}\n{"server":{}}\n',
       "line 2 is not one",
+    ],
+    [
+      '{"recording":1,"mcpvals":"1","task":"w","agent":null,"attempt":1,"values":{}}\n{"model":{"purpose":"agent","model":"m","request":{"asBefore":{}},"events":[]}}\n',
+      "line 2 does not say what it repeats",
     ],
   ])("%j: %s", async (text, message) => {
     using folder = folderOf({ "mcp-eval.config.json": config(), "note.txt": "", "recordings/a.jsonl": text });

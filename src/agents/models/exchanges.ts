@@ -15,20 +15,22 @@ export interface ModelAsked extends Pick<ModelExchange, "purpose" | "model"> {
 
 /** What stands between a trial and its models when a run is recorded or replayed. */
 export interface TrialModels {
+  /** Has to know what of requests differs from run to run. */
+  readonly texts: MarkedTexts;
   /** Gives the answer; `ask` asks the model. Throws what it throws, and `replay/not-recorded`. */
   exchange(asked: ModelAsked, emit: Emit, ask: (emit: Emit) => Promise<ModelAnswer>): Promise<ModelAnswer>;
 }
 
-/** Of the trial in whose course a model is asked, by its agent, a step, a simulated user or a grader. */
+/** Of the trial in whose course a model is made ready for its agent, a step, a simulated user or a grader. */
 export const trialModels: AsyncLocalStorage<TrialModels> = new AsyncLocalStorage();
 
 /** Asks the models, and keeps what was asked and answered. */
 export class RecordedModels implements TrialModels {
   readonly exchanges: ModelExchange[] = [];
-  readonly #texts: MarkedTexts;
+  readonly texts: MarkedTexts;
 
   constructor(texts: MarkedTexts) {
-    this.#texts = texts;
+    this.texts = texts;
   }
 
   async exchange(
@@ -39,7 +41,7 @@ export class RecordedModels implements TrialModels {
     const events: EventBody[] = [];
     const keep = (how: Pick<ModelExchange, "answer" | "error">): void => {
       const exchange = { purpose, model, request: requestJson(params), events, ...how };
-      this.exchanges.push(this.#texts.toMarks(exchange));
+      this.exchanges.push(this.texts.toMarks(exchange));
     };
     try {
       const answer = await ask((event) => {
@@ -56,56 +58,59 @@ export class RecordedModels implements TrialModels {
   }
 }
 
+const names = { agent: "the agent's model", judge: "the judge", user: "the simulated user" };
+
 /** Answers as the models did in a recording; no model is asked. */
 export class ReplayedModels implements TrialModels {
   readonly #left: ModelExchange[];
   readonly #all: readonly ModelExchange[];
-  readonly #texts: MarkedTexts;
+  readonly texts: MarkedTexts;
   readonly #source: string;
   readonly #clock: ReplayClock;
+  readonly #broken: ReplayOptions["broken"];
 
   constructor(
     exchanges: readonly ModelExchange[],
-    { texts, source, clock }: Pick<ReplayOptions, "texts" | "source" | "clock">,
+    { texts, source, clock, broken }: Pick<ReplayOptions, "texts" | "source" | "clock" | "broken">,
   ) {
+    this.#broken = broken;
     this.#clock = clock;
     this.#all = exchanges;
     this.#left = [...exchanges];
-    this.#texts = texts;
+    this.texts = texts;
     this.#source = source;
   }
 
-  /** Number of requests that nobody has made. */
-  get unused(): number {
-    return this.#left.length;
+  /** Requests of the recording that nobody has made. */
+  get unused(): readonly string[] {
+    return this.#left.map(({ purpose, model }) => `a request to ${names[purpose]}, ${model}`);
   }
 
   async exchange({ purpose, model, params }: ModelAsked, emit: Emit): Promise<ModelAnswer> {
     params.abortSignal?.throwIfAborted();
     const asked = this.#clock.now();
-    const request = this.#texts.toMarks(requestJson(params));
+    const request = this.texts.toMarks(requestJson(params));
     const key = canonicalJson([purpose, model, request]);
     const at = this.#left.findIndex(
       (each) => each.purpose === purpose && canonicalJson([each.purpose, each.model, each.request]) === key,
     );
     const [found] = at === -1 ? [] : this.#left.splice(at, 1);
-    if (found === undefined) throw this.#notRecorded({ purpose, model }, request);
+    if (found === undefined) throw this.#broken(this.#notRecorded({ purpose, model }, request));
     // An answer never comes in the same moment as its request.
     await new Promise((resolve) => setImmediate(resolve));
     for (const event of found.events) {
       if (event.type === "model.called") this.#clock.passed(event.durationMs, asked);
-      emit(this.#texts.fromMarks(event));
+      emit(this.texts.fromMarks(event));
     }
     if (found.error !== undefined) {
       const { code, message, ...details } = found.error;
       throw new McpvalsError(code, message, details);
     }
-    return answerOf(this.#texts.fromMarks(found.answer ?? null));
+    return answerOf(this.texts.fromMarks(found.answer ?? null));
   }
 
   #notRecorded({ purpose, model }: Pick<ModelAsked, "purpose" | "model">, request: Json): McpvalsError {
-    const whose = { agent: "the agent's model", judge: "the judge", user: "the simulated user" }[purpose];
-    const where = `a request to ${whose}, ${model}, is not in ${this.#source}`;
+    const where = `a request to ${names[purpose]}, ${model}, is not in ${this.#source}`;
     const hint =
       "Record the task again with --record, or change it back; --replay-servers asks the models anew.";
     const same = (each: ModelExchange): boolean => each.purpose === purpose;

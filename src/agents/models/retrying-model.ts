@@ -72,6 +72,8 @@ export async function createRetryingModel(
   model: LanguageModelV4,
   options: RetryingModelOptions,
 ): Promise<LanguageModelV4> {
+  // Of the trial that the model is for: a request may come in the course of another one, from a server that trials share.
+  const trial = trialModels.getStore();
   const ai = await loadAiSdk();
   return ai.wrapLanguageModel({
     model,
@@ -82,7 +84,7 @@ export async function createRetryingModel(
         const ask = (emit: Emit): Promise<ModelAnswer> =>
           callWithRetries(inner, params, { ...options, emit, ai });
         const asked = { purpose, model: access.label, params };
-        return trialModels.getStore()?.exchange(asked, options.emit, ask) ?? ask(options.emit);
+        return trial?.exchange(asked, options.emit, ask) ?? ask(options.emit);
       },
     },
   });

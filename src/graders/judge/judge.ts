@@ -8,6 +8,7 @@ import { type JudgePrompt, stepJudgePrompt } from "./judge-prompt.ts";
 import { type AskJudge, type Reading, scoreForm, type VerdictForm, yesOrNoForm } from "./verdict-forms.ts";
 import { shortened } from "../../base/visible-text.ts";
 import type { Emit, JudgeAnswer, JudgeQuestion } from "../../model/event.ts";
+import { trialModels } from "../../agents/models/exchanges.ts";
 import type { Environment } from "../../agents/models/model-access.ts";
 import { locateModel, resolveModel } from "../../agents/models/resolve-model.ts";
 import {
@@ -61,7 +62,7 @@ export function createStepJudge(
       );
     }
     signal.throwIfAborted();
-    const prompt = stepJudgePrompt(question, (options.nonce ?? randomUUID)());
+    const prompt = stepJudgePrompt(question, newNonce(options));
     const { model, passThreshold } = spec;
     const { system } = stepJudgePrompt(question, sameNonce);
     if (question.kind === "rubric") {
@@ -87,10 +88,16 @@ export function createJudge(spec: JudgeSpec | undefined, options: JudgeOptions):
     const judge = judgeOf(spec, model);
     const hashes = hashesOf(prompt(sameNonce), form);
     options.beforeAsking?.(hashes.question);
-    const asked = prompt((options.nonce ?? randomUUID)());
+    const asked = prompt(newNonce(options));
     const verdict = await askJudge({ prompt: asked, form }, judge, options);
     return { verdict, model: judge.model, ...hashes };
   };
+}
+
+function newNonce({ nonce = randomUUID }: Pick<JudgeOptions, "nonce">): string {
+  const made = nonce();
+  trialModels.getStore()?.texts.mark("nonce", made);
+  return made;
 }
 
 const sameNonce = "00000000-0000-0000-0000-000000000000";

@@ -219,7 +219,9 @@ export class ClientSession implements AsyncDisposable {
     if (this.#stopped || this.lost.aborted || this.#parts.limiter?.isFull === true) return;
     // Any answer is a sign of life, an error too.
     const anyResult = resultSchema(() => undefined);
-    await settlesWithin(this.#client.request({ method: "ping" }, anyResult, { timeout: aliveMs }), aliveMs);
+    const ping = async (): Promise<unknown> =>
+      this.#client.request({ method: "ping" }, anyResult, { timeout: aliveMs });
+    await settlesWithin(ping(), aliveMs);
   }
 
   /** Ends the connection and the whole process tree; never throws. */

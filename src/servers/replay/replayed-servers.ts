@@ -1,5 +1,6 @@
 import { jsonDifference } from "../../expect/json-difference.ts";
 import { McpvalsError, messageOf } from "../../base/error.ts";
+import type { SerializedError } from "../../base/serialized-error.ts";
 import { canonicalJson, isJsonObject, type Json, type JsonObject } from "../../base/json.ts";
 import { previewJson } from "../../base/read-json.ts";
 import type { Emit, EventBody, EventOf, TraceEvent } from "../../model/event.ts";
@@ -44,6 +45,8 @@ export interface ReplayOptions {
   readonly workspace: () => string;
   /** Where the recording is, for errors. */
   readonly source: string;
+  /** To be called with what makes the trial an error, whatever is made of it where it happens; gives it back. */
+  readonly broken: (error: McpvalsError) => McpvalsError;
   /**
    * Whether all that the servers were sent comes as it was recorded, since the models are replayed too: then everything happens in the
    * recorded order. Otherwise each answer comes when its request has.
@@ -74,7 +77,7 @@ const orderWaitMs = 1000;
 
 /**
  * The servers of one trial as they were recorded: nothing is started or reached. What a server is sent is looked up in the recording,
- * and what followed there happens again. Anything else that it is asked is the loss of the server, with `replay/not-recorded`.
+ * and what followed there happens again. Anything else that it is asked or answered is the loss of the server, with `replay/not-recorded`.
  */
 export class ReplayedServers {
   readonly #entries: readonly Entry[];
@@ -82,6 +85,8 @@ export class ReplayedServers {
   readonly #hosts = new Map<string, ReplayHost>();
   /** Servers that wait for their turn to start. */
   readonly #opening = new Map<string, () => void>();
+  /** Why servers that the task can do without did not start. */
+  readonly #failed = new Map<string, { readonly after: number; readonly error: McpvalsError }>();
   /** Messages to servers that have not been sent again, by what they say. */
   readonly #expected = new Map<string, Entry[]>();
   readonly #answered = new Map<string, Entry>();
@@ -94,7 +99,10 @@ export class ReplayedServers {
   constructor(events: readonly ServerEvent[], options: ReplayOptions) {
     this.#options = options;
     this.#inOrder = options.inOrder;
-    this.#entries = entriesOf(events);
+    for (const { event, after } of events)
+      if (event.type === "server.failed")
+        this.#failed.set(event.server, { after, error: errorOf(event.error) });
+    this.#entries = entriesOf(events.filter(({ event }) => event.type !== "server.failed"));
     for (const entry of this.#entries) {
       if (!isSent(entry.event)) continue;
       const key = keyOf(entry.server, entry.event.message);
@@ -106,6 +114,7 @@ export class ReplayedServers {
   note(event: EventBody): void {
     if (isServerEvent(event)) return;
     this.#passed += 1;
+    this.#recordNext();
     this.#plan();
   }
 
@@ -113,8 +122,17 @@ export class ReplayedServers {
   async open(name: string): Promise<ServerHost> {
     const starts = this.#entries.filter(({ event }) => event.type === "server.started");
     const start = starts.find(({ server }) => server === name);
+    const failed = this.#failed.get(name);
+    if (start === undefined && failed !== undefined) {
+      const end = performance.now() + orderWaitMs;
+      while (this.#inOrder && this.#passed < failed.after && performance.now() < end)
+        await new Promise((resolve) => setImmediate(resolve));
+      throw failed.error;
+    }
     if (start?.event.type !== "server.started")
-      throw new McpvalsError("replay/not-recorded", `${this.#options.source} has no server "${name}"`);
+      throw this.#options.broken(
+        new McpvalsError("replay/not-recorded", `${this.#options.source} has no server "${name}"`),
+      );
     const host = new ReplayHost(name, start.event, this);
     this.#hosts.set(name, host);
     const { promise, resolve } = Promise.withResolvers<ServerHost>();
@@ -142,10 +160,14 @@ export class ReplayedServers {
   }
 
   /** Requests of the recording that nobody has sent. */
-  get unused(): number {
+  get unused(): readonly string[] {
     return [...this.#expected.values()]
       .flat()
-      .filter(({ event }) => isSent(event) && "id" in asMessage(event)).length;
+      .map(({ server, event }) => ({ server, message: asMessage(event) }))
+      .filter(({ message }) => "id" in message && "method" in message)
+      .map(
+        ({ server, message }) => `${methodOf(message)} ${previewJson(contentOf(message), 100)} to ${server}`,
+      );
   }
 
   /** Lets happen at once what comes before the first message. */
@@ -169,18 +191,46 @@ export class ReplayedServers {
       this.#plan();
     } else if (again !== undefined) {
       setImmediate(() => channel.deliver(this.#wireOf(again, request?.id)));
-    } else if (request !== undefined) {
-      channel.host.lose(this.#notRecorded(name, marked, request.method));
+    } else if (request !== undefined || this.#isOtherAnswer(name, marked)) {
+      channel.host.lose(this.#options.broken(this.#notRecorded(name, marked)));
     }
+  }
+
+  /**
+   * Whether a message answers a request of a server that was answered in the recording too. That a client has no roots does not matter: it
+   * would not have been asked for them.
+   */
+  #isOtherAnswer(name: string, message: Json): boolean {
+    if (!isJsonObject(message) || "method" in message) return false;
+    const alike = this.#entries
+      .filter(({ server, event }) => server === name && asMessage(event)["id"] === message["id"])
+      .map(({ event }) => ({ isAnswer: isSent(event), method: asMessage(event)["method"] }));
+    const isOfRoots = alike.some(({ isAnswer, method }) => !isAnswer && method === "roots/list");
+    return (
+      !(isOfRoots && "error" in message) &&
+      alike.some(({ isAnswer, method }) => isAnswer && method === undefined)
+    );
   }
 
   /** Lets happen what is left of a server but its messages, and settles then. */
   async stop(host: ReplayHost): Promise<void> {
     host.isStopping = true;
+    // Nobody has got it, as when another server did not start.
+    if (host.emit === undefined) return;
     this.#plan();
     const isLeft = ({ server, event, isDone }: Entry): boolean =>
       server === host.name && !isDone && !isMessage(event);
     while (this.#entries.some(isLeft)) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  /** Records at once what only has to be recorded, such as stderr: the next event of our own may come in the same moment. */
+  #recordNext(): void {
+    if (!this.#inOrder) return;
+    for (const entry of this.#entries) {
+      if (entry.isDone || isSent(entry.event)) continue;
+      if (isMessage(entry.event) || entry.event.type === "server.lost" || !this.#isDue(entry)) return;
+      this.#happen(entry);
+    }
   }
 
   /** Sockets and pipes are read when the work of the moment is done; so is a recording. */
@@ -233,13 +283,12 @@ export class ReplayedServers {
       try {
         applyChanges(workspace(), files);
       } catch (cause) {
-        host?.lose(new McpvalsError("replay/unreadable", messageOf(cause), { cause }));
+        host?.lose(this.#options.broken(new McpvalsError("replay/unreadable", messageOf(cause), { cause })));
       }
       const channel = isAnswer ? cause?.sentBy : (cause?.sentBy ?? host?.channels.values().next().value);
       channel?.deliver(this.#wireOf(entry, isAnswer ? cause?.sentId : undefined));
     } else if (event.type === "server.lost") {
-      const { code, message, ...details } = event.error;
-      host?.lose(new McpvalsError(code, message, details));
+      host?.lose(errorOf(event.error));
     } else {
       host?.emit?.(this.#options.texts.fromMarks(event));
     }
@@ -254,9 +303,11 @@ export class ReplayedServers {
     return id === undefined ? wire : withIdAt(wire, ["id"], id);
   }
 
-  #notRecorded(server: string, message: Json, method: string): McpvalsError {
-    const { params = {} } = message as JsonObject;
-    const asked = `${method} ${previewJson(withoutMeta(params), 200)}`;
+  #notRecorded(server: string, message: Json): McpvalsError {
+    const { method } = message as JsonObject;
+    const content = contentOf(message);
+    const [what, part] = method === undefined ? ["the answer", "answer"] : [methodOf(message), "params"];
+    const asked = `${what} ${previewJson(content, 200)}`;
     const candidates = this.#entries.filter(
       ({ server: of, event }) => of === server && isSent(event) && asMessage(event)["method"] === method,
     );
@@ -264,11 +315,8 @@ export class ReplayedServers {
     const hint = "Record the task again with --record, or change it back.";
     const nearest = candidates
       .filter(({ isDone }) => !isDone)
-      .map(({ event }) => asMessage(event)["params"] ?? {})
-      .map((recorded) => ({
-        recorded,
-        difference: jsonDifference(withoutMeta(params), withoutMeta(recorded), "equal"),
-      }))
+      .map(({ event }) => contentOf(asMessage(event)))
+      .map((recorded) => ({ recorded, difference: jsonDifference(content, recorded, "equal") }))
       .toSorted((a, b) => (b.difference?.depth ?? 0) - (a.difference?.depth ?? 0))[0];
     if (nearest === undefined) {
       const many =
@@ -276,10 +324,14 @@ export class ReplayedServers {
       return new McpvalsError("replay/not-recorded", `${where}: ${many}`, { hint });
     }
     const { difference, recorded } = nearest;
-    const how = difference?.messageFor(`params${difference.pointer}`) ?? "";
-    const text = `${where}; the nearest is ${previewJson(withoutMeta(recorded), 200)}: ${how}`;
+    const how = difference?.messageFor(`${part}${difference.pointer}`) ?? "";
+    const text = `${where}; the nearest is ${previewJson(recorded, 200)}: ${how}`;
     return new McpvalsError("replay/not-recorded", text, { hint });
   }
+}
+
+function errorOf({ code, message, ...details }: SerializedError): McpvalsError {
+  return new McpvalsError(code, message, details);
 }
 
 /** One server of a recording. */
@@ -401,7 +453,7 @@ function isServerEvent(event: EventBody): boolean {
 }
 
 function isOfServer(event: EventBody): event is ServerEvent["event"] {
-  return isServerEvent(event) || event.type === "mcp.message" || event.type === "server.lost";
+  return isServerEvent(event) || ["mcp.message", "server.lost", "server.failed"].includes(event.type);
 }
 
 /**
@@ -476,6 +528,11 @@ function entriesOf(events: readonly ServerEvent[]): readonly Entry[] {
   });
 }
 
+function methodOf(message: Json): string {
+  const { method } = isJsonObject(message) ? message : {};
+  return typeof method === "string" ? method : "";
+}
+
 function isMessage(event: EventBody): event is Extract<EventBody, { type: "mcp.message" }> {
   return event.type === "mcp.message";
 }
@@ -496,18 +553,19 @@ function asMessage(event: EventBody): JsonObject {
 /** Requests in which a client says who it is, which changes with the version of mcpvals. */
 const greetings = ["initialize", "server/discover"];
 
-/** What a message says, apart from its id, its progress token, and who its client is. */
+/** What a message says, apart from the id of a request, its progress token, and who its client is. */
 function keyOf(server: string, message: Json): string {
-  const { method = null, params = {} } = isJsonObject(message) ? message : {};
+  const { method = null, id = null } = isJsonObject(message) ? message : {};
   const isFree =
-    method === null ||
-    method === "notifications/cancelled" ||
-    (typeof method === "string" && greetings.includes(method));
-  return canonicalJson([server, method, isFree ? null : withoutMeta(params)]);
+    method === "notifications/cancelled" || (typeof method === "string" && greetings.includes(method));
+  return canonicalJson([server, method, method === null ? id : null, isFree ? null : contentOf(message)]);
 }
 
-function withoutMeta(params: Json): Json {
-  if (!isJsonObject(params)) return params;
-  const { _meta: _, ...rest } = params;
+/** The parameters of a request, the result or the error of an answer; without `_meta`. */
+function contentOf(message: Json): Json {
+  const { method, params = {}, result, error = null } = isJsonObject(message) ? message : {};
+  const content = method === undefined ? (result ?? error) : params;
+  if (!isJsonObject(content)) return content;
+  const { _meta: _, ...rest } = content;
   return rest;
 }
