@@ -85,7 +85,7 @@ export async function importRun(
       const trial =
         record === undefined
           ? imported.beginSession(session, redact)
-          : imported.addRecord(redact(knownRecord(record, session)));
+          : imported.addRecord(redact(knownRecord(record, session)), session.file);
       const events: TraceEvent[] = [];
       let at = session.entries[0]?.at ?? 0;
       let broken: unknown;
@@ -141,6 +141,8 @@ class ImportedTrials {
   readonly #attempts = new Map<string, number>();
   /** Names of the tasks of all trials. */
   readonly #begun = new Set<string>();
+  /** Files, by the run and the trial that they have the record of. */
+  readonly #files = new Map<string, string>();
   /** Names of servers, by variant and task. */
   readonly #variants = new Map<string, Record<string, readonly string[]>>();
   /** Names of tasks that have attempts, by what these have in common. */
@@ -164,8 +166,16 @@ class ImportedTrials {
     if (!this.#tasks.has(task)) this.#tasks.set(task, sessionTask(task, turns));
   }
 
-  /** The trial of what mcpvals recorded. */
-  addRecord({ trial: { variant }, agent, task: recorded }: AtifRecord): Trial {
+  /** The trial of what mcpvals recorded. Throws `transcript/unreadable` for one that another file has too: it would count twice. */
+  addRecord({ run, trial: { id, variant }, agent, task: recorded }: AtifRecord, file: string): Trial {
+    const other = this.#files.get(`${run}/${id}`);
+    if (other !== undefined)
+      throw new McpvalsError(
+        "transcript/unreadable",
+        `the transcript ${file} has the same trial as ${other}: ${id} of the run ${run}`,
+        { hint: "Import one of them." },
+      );
+    this.#files.set(`${run}/${id}`, file);
     // Its servers are those of the variant.
     const task = variant === undefined ? recorded : { ...recorded, servers: [] };
     const hash = fingerprintOfJson({ ...task, name: "" });

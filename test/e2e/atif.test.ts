@@ -262,6 +262,16 @@ test("a file whose record gives another verdict than it says does not pass", asy
   });
 });
 
+test("a trial does not count twice because there is a copy of its file", async () => {
+  using folder = folderOf({ "mcp-eval.config.json": scripted });
+  const ran = await resultOf(["run", "--reporter", "json"], folder.path);
+  await exportTo(folder.path, "out");
+  cpSync(join(folder.path, "out/t1.trajectory.json"), join(folder.path, "out/t2.trajectory.json"));
+  const { code, stderr } = await runHere(["import", "out"], { cwd: folder.path });
+  expect([code, runsBelow(folder.path)]).toEqual([2, [expect.stringContaining(ran.id)]]);
+  expect(stderr).toContain(`t1 of the run ${ran.id}`);
+});
+
 test("an imported session, and a trial that was cut off, go out and in as well", async () => {
   using folder = folderOf({ "mcp-eval.config.json": scripted });
   const session = join(root, "test/fixtures/transcripts/codex");
