@@ -169,6 +169,7 @@ export async function prepareEvaluation(
     mcpConfig,
     prices,
     allowOutside,
+    isReplayed: options.replay !== undefined,
   });
   const prepared = prepare(loaded, options);
   const recording = recordingOf(options);

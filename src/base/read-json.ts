@@ -123,7 +123,10 @@ export function interpolate(
   {
     mayBeAbsent = () => false,
     spell = (text) => text,
+    standIn,
   }: {
+    /** The value of a variable that is not set and has no default; absent: that is a problem. */
+    readonly standIn?: ((name: string) => string) | undefined;
     readonly mayBeAbsent?: (path: KeyPath) => boolean;
     /** Writes the variables of another tool in this form. */
     readonly spell?: (text: string) => string;
@@ -145,7 +148,7 @@ export function interpolate(
         problems.push(problemAt(path, ': invalid variable syntax after "${"', { hint }));
         return "${";
       }
-      const found = lookup(name);
+      const found = lookup(name) ?? (fallback === undefined ? standIn?.(name) : undefined);
       if (found !== undefined) variables.set(name, found);
       const value = found === "" ? (fallback ?? "") : (found ?? fallback);
       if (value === undefined)

@@ -134,6 +134,8 @@ export interface LoadContext {
   readonly prices?: string | undefined;
   /** Whether nothing is to be run, so that an agent that cannot be run is only noted. */
   readonly lookOnly: boolean;
+  /** Whether nothing is started or asked, so that a variable of a config that is not set has any value. */
+  readonly isReplayed?: boolean | undefined;
   /** Whether only the servers are of interest, so that a config may have nothing to run. */
   readonly serversOnly?: boolean | undefined;
   /** Recorded sessions that the graders of a config look at, in the place of everything that it runs. */

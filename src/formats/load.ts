@@ -1,3 +1,4 @@
+import { standInFor } from "../servers/replay/marked-texts.ts";
 import { serverBuilder } from "./server-builder.ts";
 import { basename, dirname, resolve } from "node:path";
 import {
@@ -184,6 +185,7 @@ async function readConfig({ document, file }: OpenedConfig, loadContext: LoadCon
   const dir = file === undefined ? resolve(cwd) : dirname(file);
   const found = interpolate(document.value, lookupIn(loadContext), {
     mayBeAbsent: isSettingOfConfig,
+    standIn: loadContext.isReplayed === true ? standInFor : undefined,
   });
   const problems = new FileProblems();
   const root = asObject(document.value);

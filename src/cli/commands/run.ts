@@ -200,6 +200,7 @@ export async function runOnce(
     ...options,
     cwd: workingFolder(),
     signal,
+    isReplayed: flags.replay !== undefined,
     ...(flags.llm === true ? { judge: true } : {}),
   });
   hideSecrets(loaded.secrets);

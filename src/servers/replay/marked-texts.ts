@@ -52,7 +52,7 @@ export class MarkedTexts {
     if (name === undefined) return mark;
     const known = this.#redact.valueOf(name);
     if (known !== undefined) return known;
-    const value = `replayed-${createHash("sha256").update(name).digest("hex").slice(0, 32)}`;
+    const value = standInFor(name);
     this.#redact.add({ name, value });
     return value;
   }
@@ -61,4 +61,9 @@ export class MarkedTexts {
 /** Of plain JSON, whatever its type is. */
 function mapped<T>(value: T, change: (text: string) => string): T {
   return mapTexts(value as Json, change) as T;
+}
+
+/** A value for a secret or variable that a replay lacks. No part of it is found in other texts by chance. */
+export function standInFor(name: string): string {
+  return createHash("sha256").update(name).digest("hex").slice(0, 32);
 }
