@@ -4,6 +4,17 @@ import { errorSchema, type SerializedError } from "../base/serialized-error.ts";
 import type { EventBody, EventOf } from "./event.ts";
 import { anyJson, text } from "./fields.ts";
 
+/** Which side of a run is replayed. */
+export type ReplaySide = "servers" | "models";
+
+/** Recordings that a run writes, or takes the place of servers and models from. */
+export interface RecordReplayOptions {
+  /** Folder that gets a recording of each trial. */
+  readonly record?: string;
+  /** Folder of recordings, and what is replayed from it. */
+  readonly replay?: { readonly folder: string; readonly sides: readonly ReplaySide[] };
+}
+
 /** The version of the format of recordings. */
 export const recordingVersion = 1;
 

@@ -6,7 +6,13 @@ import { version } from "../base/version.ts";
 import type { Emit, EventBody, TraceEvent } from "../model/event.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import type { TrialResult } from "../model/result.ts";
-import { type FileChange, type RecordingHead, recordingVersion } from "../model/recording.ts";
+import {
+  type FileChange,
+  type RecordingHead,
+  recordingVersion,
+  type RecordReplayOptions,
+  type ReplaySide,
+} from "../model/recording.ts";
 import type { ServerHost } from "../servers/connections/host.ts";
 import {
   ReplayClock,
@@ -20,17 +26,6 @@ import type { ServeRequest } from "../servers/server-pool.ts";
 import { readRecordings, type StoredRecording, writeRecording } from "../store/recordings.ts";
 import { MarkedTexts } from "../servers/replay/marked-texts.ts";
 import type { Redact } from "../trace/redact.ts";
-
-/** Which side of a run is replayed. */
-export type ReplaySide = "servers" | "models";
-
-/** Recordings that a run writes, or takes the place of servers and models from. */
-export interface RecordReplayOptions {
-  /** Folder that gets a recording of each trial. */
-  readonly record?: string;
-  /** Folder of recordings, and what is replayed from it. */
-  readonly replay?: { readonly folder: string; readonly sides: readonly ReplaySide[] };
-}
 
 /** One trial of a run that is recorded or replayed. */
 export interface TrialRecording {

@@ -48,7 +48,7 @@ import {
 } from "./prepare.ts";
 import type { StartedHooks } from "./hooks.ts";
 import { createProvisioning } from "./provisioning.ts";
-import type { RecordReplayOptions } from "./record-replay.ts";
+import type { RecordReplayOptions } from "../model/recording.ts";
 import type { ServeRequest } from "../servers/server-pool.ts";
 import { createGrading } from "./grade-trial.ts";
 import { runTrials } from "./run-trials.ts";
