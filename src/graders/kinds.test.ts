@@ -10,7 +10,13 @@ function names(task: Task, withJudge: boolean): string[] {
 }
 
 it("grades a workflow by what the agent did, and by a judge if there is one", () => {
-  const metrics = ["end-to-end-success", "tool-invocation-order", "tool-call-health", "turn-ends"];
+  const metrics = [
+    "end-to-end-success",
+    "tool-invocation-order",
+    "tool-call-health",
+    "turn-ends",
+    "reported-verdict",
+  ];
   expect(names(workflowTask(), false)).toEqual(metrics);
   expect(names(workflowTask(), true)).toEqual([...metrics, "llm-judge"]);
 });

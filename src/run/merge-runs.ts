@@ -63,7 +63,7 @@ export async function mergeRuns(
     );
     await reporters.onRunStart({ plan, ...head, folder: folder.path });
     for (const result of ordered) await reporters.onTrialEnd(result);
-    const durationMs = Math.max(...parts.map((part) => part.durationMs ?? 0));
+    const durationMs = parts.reduce((longest, part) => Math.max(longest, part.durationMs ?? 0), 0);
     const fingerprints = fingerprintsOf(plan.tasks);
     const ended = { ...head, durationMs, fingerprints, comparison: undefined };
     const result = tally.result(ended, ordered, plan, { interrupted });

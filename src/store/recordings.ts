@@ -59,7 +59,17 @@ export function readRecordings(folder: string): readonly StoredRecording[] {
     throw unreadable(folder, why, cause);
   }
   if (names.length === 0) throw unreadable(folder, "it has no recordings (*.jsonl)");
-  return names.map((name) => readRecording(join(folder, name)));
+  const byTrial = new Map<string, StoredRecording>();
+  for (const name of names) {
+    const recording = readRecording(join(folder, name));
+    const { task, agent, variant, attempt } = recording.head;
+    const trial = JSON.stringify([task, agent, variant ?? null, attempt]);
+    const other = byTrial.get(trial);
+    if (other !== undefined)
+      throw unreadable(folder, `${other.file} and ${recording.file} are of the same trial`);
+    byTrial.set(trial, recording);
+  }
+  return [...byTrial.values()];
 }
 
 function readRecording(file: string): StoredRecording {

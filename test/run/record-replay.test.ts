@@ -466,6 +466,18 @@ describe("recordings that cannot be read", () => {
     expect([outcome.code, outcome.stderr]).toEqual([2, expect.stringContaining(message)]);
   });
 
+  it("two of the same trial", async () => {
+    const head = '{"recording":1,"mcpvals":"1","task":"w","agent":null,"attempt":1,"values":{}}\n';
+    using folder = folderOf({
+      "mcp-eval.config.json": config(),
+      "note.txt": "",
+      "recordings/a.jsonl": head,
+      "recordings/b.jsonl": head,
+    });
+    const outcome = await runHere(["run", "--replay", "recordings"], { cwd: folder.path, env: offline });
+    expect([outcome.code, outcome.stderr]).toEqual([2, expect.stringContaining("are of the same trial")]);
+  });
+
   it("a folder that is not there", async () => {
     using folder = folderOf({ "mcp-eval.config.json": config(), "note.txt": "" });
     const outcome = await runHere(["run", "--replay", "nowhere"], { cwd: folder.path, env: offline });
