@@ -248,6 +248,26 @@ const scripted = (servers: object, calls: readonly object[], rest: object = {}, 
 });
 
 describe("all that asks models", () => {
+  it("a simulated user, who is another model", async () => {
+    const user = { goal: "You want the word that the service echoes." };
+    const told = { user, expectedState: { contains: "kestrel", in: "answer" } };
+    const workflows = [{ name: "w", steps: [{ user: "I need a word." }, told] }];
+    const talking = config({ userModel: "openai/gpt-5", workflows });
+    const replies = [
+      { text: "Which one?" },
+      { text: "The usual one." },
+      { tool: "echo", args: { message: "kestrel" } },
+      { text: "It is kestrel." },
+      { text: "Thank you. ###DONE###" },
+    ];
+    const { first, again } = await recordedThen(talking, talking, { replies });
+    expect([verdictsOf(first), errorOf(first)]).toEqual([["pass"], expect.anything()]);
+    expect(trajectoryOf(again.events)).toBe(trajectoryOf(first.events));
+    expect(again.events.some((event) => event.type === "model.called" && event.purpose === "user")).toBe(
+      true,
+    );
+  });
+
   it("a judge, whose requests have a text that is new each time", async () => {
     const workflows = [{ name: "w", steps: [{ user: "Say it." }, { user: "Again." }] }];
     const judged = config({ judge: { model }, llmJudge: true, workflows });
