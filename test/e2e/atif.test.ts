@@ -187,18 +187,8 @@ test("import runs no program that a file names, and what it cannot grade does no
   using folder = folderOf({
     "grade.mjs": `import { writeFileSync } from "node:fs";\nwriteFileSync("ran", "");\nconsole.log(JSON.stringify({ score: 1, reason: "fine" }));\n`,
     "mcp-eval.config.json": {
-      server: fixtureServer(),
-      agents: {
-        scripted: {
-          type: "scripted",
-          plan: { echo: [{ call: "echo", args: { message: "x" } }, { say: "Done." }] },
-        },
-      },
-      agent: "scripted",
+      ...scripted,
       graders: [{ type: "program", config: { command: process.execPath, args: ["grade.mjs"] } }],
-      workflows: [
-        { name: "echo", steps: [{ user: "Echo.", expectedState: { contains: "Done", in: "answer" } }] },
-      ],
     },
   });
   const ran = await resultOf(["run", "--reporter", "json"], folder.path);

@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -6,8 +7,9 @@ import type { RunResult } from "../../src/model/result.ts";
 import { RecordReplay } from "../../src/run/record-replay.ts";
 import { createRedactor } from "../../src/trace/redact.ts";
 import { fixtureServer } from "../e2e/support.ts";
-import { folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
+import { builtMain, folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
+import { lastRunBelow } from "../support/records.ts";
 
 const model = "anthropic/claude-sonnet-4-5";
 const key = "the-token-of-the-server-4711";
@@ -50,16 +52,7 @@ async function runIn(
   ...args: string[]
 ): Promise<Recorded> {
   const outcome = await runHere(["run", ...args], { cwd, env });
-  const runs = join(cwd, ".mcpvals/runs");
-  const [run = ""] = readdirSync(runs).toSorted().slice(-1);
-  const lines = readFileSync(join(runs, run, "journal.jsonl"), "utf8")
-    .trim()
-    .split("\n");
-  return {
-    ...outcome,
-    result: JSON.parse(readFileSync(join(runs, run, "result.json"), "utf8")) as RunResult,
-    events: lines.map((line) => (JSON.parse(line) as { readonly event: TraceEvent }).event),
-  };
+  return { ...outcome, ...lastRunBelow(cwd) };
 }
 
 /** The events as text, without what no two runs have in common: times, and the names of temporary folders. */
@@ -174,6 +167,21 @@ describe("a run that is replayed", () => {
     expect(again.result.trials.map(({ verdict }) => verdict)).toEqual(["pass", "error"]);
     expect(again.result.trials[1]?.error?.message).toContain("no recording of attempt 2");
   });
+});
+
+const hasNamespaces = spawnSync("unshare", ["-rn", "true"]).status === 0;
+
+it.skipIf(!hasNamespaces)("a replay needs no network, not even loopback", async () => {
+  using first = await recorded();
+  const { path } = first.folder;
+  const args = ["-rn", process.execPath, builtMain, "run", "--replay", "recordings"];
+  const { status, stdout } = spawnSync("unshare", args, {
+    cwd: path,
+    env: { PATH: process.env["PATH"], HOME: path },
+    encoding: "utf8",
+  });
+  expect([status, stdout]).toEqual([0, expect.stringContaining("1 passed")]);
+  expect(trajectoryOf(lastRunBelow(path).events)).toBe(trajectoryOf(first.events));
 });
 
 describe("one side alone", () => {

@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import type { TraceEvent } from "../../src/model/event.ts";
 import type { RunResult } from "../../src/model/result.ts";
 import { fixtureServer } from "../e2e/support.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 import { type FakeReply, type FakeScript, startFakeProvider } from "../support/fake-provider.ts";
+import { lastRunBelow } from "../support/records.ts";
 import { acpAgent } from "../support/programs.ts";
 
 const goal = "You want the word that the service echoes, which must be kestrel.";
@@ -39,18 +39,6 @@ async function provider(agent: readonly FakeReply[], user: readonly FakeReply[])
   return startFakeProvider(script);
 }
 
-function recordIn(cwd: string): { readonly result: RunResult; readonly events: readonly TraceEvent[] } {
-  const runs = join(cwd, ".mcpvals/runs");
-  const [run = ""] = readdirSync(runs).toSorted().slice(-1);
-  const lines = readFileSync(join(runs, run, "journal.jsonl"), "utf8")
-    .trim()
-    .split("\n");
-  return {
-    result: JSON.parse(readFileSync(join(runs, run, "result.json"), "utf8")) as RunResult,
-    events: lines.map((line) => (JSON.parse(line) as { readonly event: TraceEvent }).event),
-  };
-}
-
 const asksForNumber: FakeReply = { text: "What is your customer number?" };
 const echoes: FakeReply = { text: "One moment.", tool: "echo", args: { message: "kestrel" } };
 const tells: FakeReply = { text: "The word is kestrel." };
@@ -77,7 +65,7 @@ it("a model plays the user: it knows goal and facts, hears only what the agent s
       ["I need a word.", "It is 4711."],
     ],
   ]);
-  const { result, events } = recordIn(folder.path);
+  const { result, events } = lastRunBelow(folder.path);
   expect(events.flatMap((event) => (event.type === "turn.started" ? [[event.user, event.by]] : []))).toEqual([
     ["I need a word.", undefined],
     ["It is 4711.", "user-model"],
@@ -145,7 +133,7 @@ it.each<[string, readonly FakeReply[], string]>([
   using folder = folderOf(files({ goal, facts }));
   const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
   expect([ran.code, ran.stdout.replaceAll(/\s+/g, " ")]).toEqual([3, expect.stringContaining(said)]);
-  expect(recordIn(folder.path).result.trials[0]).toMatchObject({ verdict: "error" });
+  expect(lastRunBelow(folder.path).result.trials[0]).toMatchObject({ verdict: "error" });
 });
 
 it("a conversation that the user does not end is ended at its limit of turns, and graded as it is", async () => {
@@ -184,7 +172,7 @@ it("a user's model is asked again when its provider is busy", async () => {
   using folder = folderOf(files({ goal, facts }));
   const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
   expect([ran.code, ran.stdout]).toEqual([0, expect.anything()]);
-  expect(recordIn(folder.path).events.find(({ type }) => type === "model.retried")).toMatchObject({
+  expect(lastRunBelow(folder.path).events.find(({ type }) => type === "model.retried")).toMatchObject({
     purpose: "user",
     status: 503,
   });
@@ -200,7 +188,7 @@ it("an agent that does not end its turn itself ends the conversation, too", asyn
   await using fake = await provider([{ text: "I will not", finish: "refusal" }], []);
   using folder = folderOf(files({ goal }));
   expect((await runHere(["run"], { cwd: folder.path, env: fake.env })).code).toBe(1);
-  expect(recordIn(folder.path).events.find(({ type }) => type === "user.finished")).toMatchObject({
+  expect(lastRunBelow(folder.path).events.find(({ type }) => type === "user.finished")).toMatchObject({
     reason: "agent-cut-off",
   });
 });
@@ -229,7 +217,7 @@ it("written replies need no model: each is said once, when it fits, to agents of
     const workflows = [{ name: "w", steps, graders: [{ type: "behavior", config: { max_tool_calls: 9 } }] }];
     using folder = folderOf(files({}, { workflows, agent, userModel: undefined }));
     const ran = await runHere(["run"], { cwd: folder.path });
-    const { events } = recordIn(folder.path);
+    const { events } = lastRunBelow(folder.path);
     const told = events.flatMap((event) => (event.type === "turn.started" ? [event.user] : []));
     const heard = events.flatMap((event) => (event.type === "agent.message" ? [event.text] : []));
     expect([told, heard, ran.stdout]).toEqual([words, said, expect.anything()]);
@@ -383,7 +371,7 @@ it("a guess that the user confirms, and a tool that gives back what the user sai
     using folder = folderOf(files({ goal, facts }, { workflows: [workflow({ goal, facts }, { graders })] }));
     const ran = await runHere(["run"], { cwd: folder.path, env: fake.env });
     expect(ran.code, ran.stdout).toBe(0);
-    const [trial] = recordIn(folder.path).result.trials;
+    const [trial] = lastRunBelow(folder.path).result.trials;
     const doubts = trial?.warnings?.filter((each) => /^expectedState|^grader "t"/.test(each)) ?? [];
     expect(doubts).toEqual(
       warning === undefined ? [] : [expect.stringContaining(warning), expect.stringContaining(warning)],
@@ -447,7 +435,7 @@ it("a prompt before the simulated user that has what is expected is a warning", 
     },
   });
   await runHere(["run"], { cwd: folder.path });
-  expect(recordIn(folder.path).result.trials[0]?.warnings?.join()).toContain(
+  expect(lastRunBelow(folder.path).result.trials[0]?.warnings?.join()).toContain(
     "is in the user's message and in no tool result",
   );
 });
