@@ -90,16 +90,16 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     )
     .option(
       "--record <dir>",
-      "write what servers and models did in each trial into a folder, such as recordings",
+      "record what servers and models do in each trial, into a folder such as recordings",
     )
     .addOption(
       new Option(
         "--replay <dir>",
-        "take the place of servers and models by what was recorded: nothing is started, asked or paid for",
+        "replay servers and models from a folder of recordings: nothing is started, asked or paid for",
       ).conflicts(["record", "replayServers", "replayModels"]),
     )
     .addOption(
-      new Option("--replay-servers <dir>", "the same for servers only, such as for another model").conflicts([
+      new Option("--replay-servers <dir>", "replay servers only, such as for another model").conflicts([
         "record",
         "replayModels",
       ]),
@@ -107,7 +107,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .addOption(
       new Option(
         "--replay-models <dir>",
-        "the same for models only, such as for another version of a server",
+        "replay models only, such as for another version of a server",
       ).conflicts("record"),
     )
     .option("--last-failed", "only the tasks that did not pass in the last run of the same file")
