@@ -88,7 +88,7 @@ async function exportTrajectories(run: OpenedRun, to: string | undefined): Promi
   const { atifOf } = await import("../../report/atif.ts");
   const folder = resolve(to ?? `atif-${run.id}`);
   const agents = new Map(run.plan.agents.map((agent) => [agent.name, agent]));
-  const width = Math.max(...run.plan.trials.map(({ id }) => id.length));
+  const width = run.plan.trials.reduce((most, { id }) => Math.max(most, id.length), 0);
   let written = 0;
   try {
     // A recording can contain private data.
