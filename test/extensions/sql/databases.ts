@@ -1,4 +1,4 @@
-import { type PostgresServer, startPostgres } from "./postgres-server.ts";
+import { startPostgres } from "../../support/postgres.ts";
 import { type SqlExtension, startSql } from "./sql-extension.ts";
 
 /** A kind of database, and a way to use the extension with an empty one. */
@@ -7,7 +7,7 @@ export interface Kind {
   start(): Promise<SqlExtension>;
 }
 
-/** All kinds that can be had on this machine, behind one process of the extension. */
+/** All kinds, behind one process of the extension. */
 export interface Kinds extends AsyncDisposable {
   readonly all: readonly Kind[];
 }
@@ -17,21 +17,16 @@ export async function startKinds(): Promise<Kinds> {
   let made = 0;
   // The process knows databases by their addresses, so that each must have one of its own.
   const file = (): string => `sqlite:test${(made += 1)}.db`;
-  const database = async (on: PostgresServer): Promise<string> => {
-    const name = `test${(made += 1)}`;
-    await on.createDatabase(name);
-    return on.url(name);
-  };
   const sqlite: Kind = { name: "SQLite", start: () => sql.other(file()) };
-  const postgres = (to: PostgresServer): Kind => ({
+  const postgres: Kind = {
     name: "PostgreSQL",
-    start: async () => sql.other(await database(to)),
-  });
+    start: async () => sql.other(await server.createDatabase(`test${(made += 1)}`)),
+  };
   return {
-    all: [sqlite, ...(server === undefined ? [] : [postgres(server)])],
+    all: [sqlite, postgres],
     async [Symbol.asyncDispose]() {
       await sql[Symbol.asyncDispose]();
-      await server?.[Symbol.asyncDispose]();
+      await server[Symbol.asyncDispose]();
     },
   };
 }

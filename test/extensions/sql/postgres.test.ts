@@ -1,14 +1,14 @@
 import { Client } from "pg";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { startPostgres } from "./postgres-server.ts";
+import { startPostgres } from "../../support/postgres.ts";
 import { broken, startSql } from "./sql-extension.ts";
 
 const server = await startPostgres();
-afterAll(async () => server?.[Symbol.asyncDispose]());
+afterAll(async () => server[Symbol.asyncDispose]());
 
 /** Its own connection, beside those of the extension. */
 async function aside<T>(work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: server?.url() ?? "", application_name: "aside" });
+  const client = new Client({ connectionString: server.url, application_name: "aside" });
   await client.connect();
   try {
     return await work(client);
@@ -36,9 +36,9 @@ const sleeping = [expect.objectContaining({ state: "active", query: expect.strin
 const notSleeping = expect.not.arrayContaining(sleeping);
 const sleep = { sql: "SELECT pg_sleep(300)" };
 
-describe.skipIf(server === undefined)("PostgreSQL, which breaks", () => {
-  const url = server?.url() ?? "";
-  const secret = encodeURIComponent(server?.password ?? "");
+describe("PostgreSQL, which breaks", () => {
+  const url = server.url;
+  const secret = encodeURIComponent(server.password);
 
   it("opens a connection at first use, keeps it, and closes it in the end", async () => {
     await using sql = await startSql({ url });
@@ -146,14 +146,14 @@ describe.skipIf(server === undefined)("PostgreSQL, which breaks", () => {
     expect(answer).toEqual(broken(message));
     expect(await sql.call("execute", { sql: "SELECT 1", url: address })).toEqual(broken(message));
     await sql.shutdown();
-    for (const password of ["s3cr3t-w0rd", server?.password ?? "", secret]) {
+    for (const password of ["s3cr3t-w0rd", server.password, secret]) {
       expect(sql.written()).not.toContain(password);
     }
   });
 
   it("chooses among several databases by name", async () => {
-    await server?.createDatabase("second");
-    await using sql = await startSql({ connections: { one: url, two: server?.url("second") ?? "" } });
+    const second = await server.createDatabase("second");
+    await using sql = await startSql({ connections: { one: url, two: second } });
     const name = { sql: "SELECT current_database() AS name" };
     expect(await sql.outputs("query", { ...name, connection: "two" })).toMatchObject({
       first: { name: "second" },
@@ -161,7 +161,7 @@ describe.skipIf(server === undefined)("PostgreSQL, which breaks", () => {
     expect(await sql.outputs("query", { ...name, connection: "one" })).toMatchObject({
       first: { name: "postgres" },
     });
-    expect(await sql.outputs("query", { ...name, url: server?.url("second") ?? "" })).toMatchObject({
+    expect(await sql.outputs("query", { ...name, url: second })).toMatchObject({
       first: { name: "second" },
     });
     expect(await sql.call("query", name)).toEqual(broken(/several databases.*one, two/));
@@ -171,10 +171,10 @@ describe.skipIf(server === undefined)("PostgreSQL, which breaks", () => {
     await using sql = await startSql({ url });
     const answer = sql.call("query", sleep);
     await until(sleeping);
-    await server?.stop();
+    await server.stop();
     expect(await answer).toEqual(broken(/terminat|shut/));
     expect(await sql.call("query", { sql: "SELECT 1" })).toEqual(broken(/^cannot connect to/));
-    await server?.start();
+    await server.restart();
     expect(await sql.outputs("query", { sql: "SELECT 1" })).toMatchObject({ rowCount: 1 });
   });
 });
