@@ -92,6 +92,30 @@ export const errorCatalogue = {
   "store/not-mergeable": usage(
     "Runs are not the parts of one run. Merge what run --shard 1/N to N/N have run, each once, of the same files and versions.",
   ),
+  "store/unreachable": environment(
+    "The database of runs cannot be reached or used. Check its address and that it runs; nothing that it has is lost: go on with mcpvals attach.",
+  ),
+  "store/no-access": usage(
+    "The database of runs refuses this user. Check user, password and database, and what docs/scaling.md lists of rights.",
+  ),
+  "store/other-schema": usage(
+    "The tables in the database are of another version. Use the same version of mcpvals everywhere, and start the newest first as the owner of the database.",
+  ),
+  "bundle/secret": usage(
+    "A file that would go to other machines has the value of a secret. Write ${NAME} in its place, and set the variable where the workers run.",
+  ),
+  "bundle/too-large": usage(
+    "The working folder has too much for other machines. Let git ignore what the eval does not need, or start the run in a smaller folder.",
+  ),
+  "worker/refused": usage(
+    "A worker cannot run the trials of a run. It is another version or system, or something that the run needs is not there: the message says what.",
+  ),
+  "worker/lost": environment(
+    "Three workers ended while they ran the trial. It is not tried again: look at what it does to the machine.",
+  ),
+  "worker/lease-lost": interrupted(
+    "Another worker has the trial now. This one was not heard of for too long, so what it did is dropped.",
+  ),
   "store/nothing-recorded": usage(
     "The run has no trial that was recorded. Its trials never began: run them with npx mcpvals run.",
   ),

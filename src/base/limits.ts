@@ -54,3 +54,7 @@ export const maxDocumentBytes: number = 500 * 1024 * 1024;
 
 /** Maximum size of a line of a journal and of an attachment, in bytes; more than one trial may record. */
 export const maxPartBytes: number = 256 * 1024 * 1024;
+
+/** Files that go to other machines with a run: as many and as large, together in bytes, as a project of evals may have, and not a whole disk. */
+export const maxBundleFiles = 20_000;
+export const maxBundleBytes: number = 256 * 1024 * 1024;

@@ -406,3 +406,11 @@ export function extensionOptions({
     },
   };
 }
+
+/** Reads names with commas between them. */
+export function nameList(text: string): readonly string[] {
+  return text
+    .split(",")
+    .map((name) => name.trim())
+    .filter((name) => name !== "");
+}

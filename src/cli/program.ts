@@ -68,6 +68,14 @@ const commands: Readonly<Record<string, CommandEntry>> = {
     description: "make one run of the parts that run --shard has run",
     load: () => import("./commands/merge.ts"),
   },
+  worker: {
+    description: "run trials that run --backend gives to several machines",
+    load: () => import("./commands/worker.ts"),
+  },
+  attach: {
+    description: "follow a run of several machines until it ends",
+    load: () => import("./commands/attach.ts"),
+  },
   retry: {
     description: "try again, as a new run, the trials of a run that have no verdict, or its flaky tasks",
     load: () => import("./commands/retry.ts"),

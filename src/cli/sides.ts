@@ -16,13 +16,15 @@ import { replayRun } from "../report/replay.ts";
 import type { ComparedTrial } from "../report/documents/compare-runs.ts";
 import { readHead, readSettledResult, runState } from "../store/run-files.ts";
 import { findRun, readRun, type StoredRun } from "../store/run-folder.ts";
+import { localRun } from "./remote.ts";
 import { writeError } from "./terminal.ts";
 
 /**
  * Reads a side of a comparison: a result file or a baseline, else a run by its id, the start of it, its folder, or `latest`. Throws McpvalsError of kind
  * `usage`, and that of a run that cannot be read.
  */
-export async function readSide(name: string, runs: string): Promise<NamedSide> {
+export async function readSide(given: string, runs: string): Promise<NamedSide> {
+  const name = await localRun(given, runs);
   const path = resolve(name);
   if (/\.(?:json|ya?ml)$/i.test(name) && existsSync(path) && statSync(path).isFile())
     return sideOfFile(name, path);

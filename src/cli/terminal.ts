@@ -374,3 +374,41 @@ export function abortOnInterrupt(kept?: { readonly output?: string }): Interrupt
     },
   };
 }
+
+/** What the first interruption asks for, and what the second. */
+export interface Stages extends Disposable {
+  readonly first: AbortSignal;
+  readonly second: AbortSignal;
+}
+
+/**
+ * Of a command whose work goes on elsewhere, or is given back: Ctrl-C and SIGTERM abort `first`, again `second`, and once more end the process. `notes` say
+ * what happens.
+ */
+export function abortInStages(notes: readonly [first: string, second: string]): Stages {
+  const stages = [new AbortController(), new AbortController()] as const;
+  let last = -Infinity;
+  const onSignal = (): void => {
+    // Signals that come closer together are one.
+    if (performance.now() - last < sameMs) return;
+    last = performance.now();
+    const index = stages.findIndex(({ signal }) => !signal.aborted);
+    const stage = stages[index];
+    if (stage === undefined) {
+      killAllNow();
+      endProcess(130);
+    }
+    writeError(`\n${notes[index] ?? ""}`);
+    stage.abort(new McpvalsError("run/interrupted", "interrupted"));
+  };
+  const names = ["SIGINT", "SIGTERM"] as const;
+  for (const name of names) process.on(name, onSignal);
+  const [{ signal: first }, { signal: second }] = stages;
+  return {
+    first,
+    second,
+    [Symbol.dispose]() {
+      for (const name of names) process.off(name, onSignal);
+    },
+  };
+}

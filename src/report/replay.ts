@@ -2,7 +2,7 @@ import { serializeError } from "../base/error.ts";
 import { taskOf, type Trial } from "../model/plan.ts";
 import { eventsOf, type TraceEvent } from "../model/event.ts";
 import type { RecordedRun, RunResult, TrialResult } from "../model/result.ts";
-import { buildTrajectory, readTrace } from "../trace/trajectory.ts";
+import { buildTrajectory, readTrace, type Trajectory } from "../trace/trajectory.ts";
 import { fingerprintsOf } from "./fingerprint.ts";
 import { compareWithBaseline } from "./baseline.ts";
 import { collectEvidence, KeptEvidence } from "./evidence.ts";
@@ -30,6 +30,11 @@ export class RunReplay {
   /** The row of a trial in the result; each trial is to be added once. */
   add(trial: Trial, events: readonly TraceEvent[]): TrialResult {
     return this.resultOf(trial, events, this.#tally);
+  }
+
+  /** Adds a trial whose row is known. */
+  keep(result: TrialResult, trajectory: Trajectory): void {
+    this.#tally.add(trajectory, result);
   }
 
   /** The row of a trial, added to a tally if one is given. */
@@ -64,16 +69,22 @@ export class RunReplay {
 
   /**
    * The result, given the rows of all trials and when the last event was. A run that was cut off is `interrupted`, unless all of
-   * its trials had been graded.
+   * its trials had been graded. `ended`: what is known of it only now.
    */
-  result(trials: readonly TrialResult[], lastAt: number | undefined): RunResult {
-    const { plan, startedAt, durationMs } = this.#run;
+  result(
+    trials: readonly TrialResult[],
+    lastAt: number | undefined,
+    ended: Partial<Pick<RecordedRun, "plan" | "budget">> = {},
+  ): RunResult {
+    const { startedAt, durationMs } = this.#run;
+    const { plan = this.#run.plan } = ended;
     const interrupted =
       this.#run.interrupted === true || trials.some(({ error }) => error?.code === "run/interrupted");
     const start = Date.parse(startedAt);
     const fingerprints = fingerprintsOf(plan.tasks);
     const head = {
       ...this.#run,
+      ...ended,
       durationMs: durationMs ?? Math.max(0, (lastAt ?? start) - start),
       fingerprints,
       comparison: compareWithBaseline(plan, { ...this.#run, trials, interrupted, fingerprints }),

@@ -22,8 +22,8 @@ interface CurrentRun {
   readonly environment: RunEnvironment;
 }
 
-/** Refuses to use the trials of a run when what it runs has changed since. Throws `store/not-resumable`, which says what. */
-export function refuseChanged({ id, plan, environment }: OpenedRun, now: CurrentRun): void {
+/** What has changed of what a run runs, as phrases. */
+export function changesSince({ plan, environment }: CurrentRun, now: CurrentRun): readonly string[] {
   const changes = [
     ...changedNamed("task", plan.tasks.map(withoutPlaces), now.plan.tasks.map(withoutPlaces)),
     ...changedAgents({ plan, environment }, now),
@@ -39,10 +39,17 @@ export function refuseChanged({ id, plan, environment }: OpenedRun, now: Current
       ? []
       : ["the limits"]),
   ];
+  return [...new Set(changes)];
+}
+
+/** Refuses to use the trials of a run when what it runs has changed since. Throws `store/not-resumable`, which says what. */
+export function refuseChanged(run: OpenedRun, now: CurrentRun): void {
+  const { id } = run;
+  const changes = changesSince(run, now);
   if (changes.length === 0) return;
   throw new McpvalsError(
     "store/not-resumable",
-    `trials of the run ${id} cannot be used, since this has changed: ${[...new Set(changes)].join("; ")}`,
+    `trials of the run ${id} cannot be used, since this has changed: ${changes.join("; ")}`,
     {
       hint: "They would not be comparable with new ones. Undo the change, or run everything again with mcpvals run.",
     },

@@ -10,6 +10,7 @@ import type { Redact } from "../trace/redact.ts";
 import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { abortWithAny, onUncaught } from "../process/deadline.ts";
 import type { RecordReplay, TrialRecording } from "./record-replay.ts";
+import type { TrialSource } from "./remote/trial-source.ts";
 import { executeTrial } from "./trial.ts";
 import type { TrialServices } from "./trial-state.ts";
 import type { SerializedError } from "../base/serialized-error.ts";
@@ -31,6 +32,8 @@ export interface TrialsContext {
   readonly emittingCosts?: ((emit: Emit) => Emit) | undefined;
   /** What is on record of the trials of a run that goes on. Absent: nothing. */
   readonly recorded?: RecordedTrials | undefined;
+  /** Gives the trials, where this is one of several machines. Absent: those of the plan run. */
+  readonly source?: TrialSource | undefined;
   /** Begins to record or replay a trial; absent: nothing is. */
   readonly recordReplay?: Pick<RecordReplay, "begin"> | undefined;
   /** Grades a completed trial; called only for those. */
@@ -66,6 +69,22 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
   }
   const waiting = results.size === 0 ? plan.trials : plan.trials.filter(({ id }) => !results.has(id));
   const { maxConcurrent } = plan;
+  const gradedTaskOf = (trial: Trial, task: Task): Task => {
+    const graded = redacted.get(task.name) ?? task;
+    return trial.variant === undefined ? graded : { ...graded, servers: task.servers };
+  };
+  const { source } = context;
+  if (source !== undefined) {
+    await runTaken(source, async (trial, stopped) => {
+      const task = taskOf(trial, plan);
+      using alive = abortWithAny([context.signal, stopped]);
+      const { signal } = alive;
+      source.ended(
+        await runTrial(trial, task, { ...context, signal, share, gradedTask: gradedTaskOf(trial, task) }),
+      );
+    });
+    return [];
+  }
   await schedule(waiting, {
     concurrency: plan.concurrency,
     ...(maxConcurrent && {
@@ -79,9 +98,11 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
       bailed || context.signal.aborted || context.isDecided() || context.usedUp?.() !== undefined,
     run: async (trial) => {
       const task = taskOf(trial, plan);
-      const graded = redacted.get(task.name) ?? task;
-      const gradedTask = trial.variant === undefined ? graded : { ...graded, servers: task.servers };
-      const result = await runTrial(trial, task, { ...context, share, gradedTask });
+      const result = await runTrial(trial, task, {
+        ...context,
+        share,
+        gradedTask: gradedTaskOf(trial, task),
+      });
       results.set(trial.id, result);
       bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";
     },
@@ -105,6 +126,18 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
     await context.onTrialEnd(result);
   }
   return all;
+}
+
+/** Runs the trials that a source gives, until it has no more. */
+async function runTaken(
+  source: TrialSource,
+  execute: (trial: Trial, signal: AbortSignal) => Promise<void>,
+): Promise<void> {
+  const work = async (): Promise<void> => {
+    for (let taken = await source.next(); taken !== undefined; taken = await source.next())
+      await execute(taken.trial, taken.signal);
+  };
+  await Promise.all(Array.from({ length: source.concurrency }, work));
 }
 
 interface GradedContext extends TrialsContext {

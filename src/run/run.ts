@@ -19,7 +19,7 @@ import { KeptEvidence } from "../report/evidence.ts";
 import { RunTally } from "../report/result.ts";
 import { agentSettings, extensionSummaries, runEnvironment } from "../report/environment.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../report/reporter.ts";
-import type { RunEnvironment, RunResult, TrialResult, RunCommand } from "../model/result.ts";
+import type { RunCommand, RunEnvironment, RunHead, RunResult, TrialResult } from "../model/result.ts";
 import type { Trajectory } from "../trace/trajectory.ts";
 import { createRedactor, type Redact } from "../trace/redact.ts";
 import { version } from "../base/version.ts";
@@ -52,6 +52,7 @@ import type { RecordReplayOptions } from "../model/recording.ts";
 import type { ServeRequest } from "../servers/server-pool.ts";
 import { createGrading } from "./grade-trial.ts";
 import { runTrials } from "./run-trials.ts";
+import type { TrialSource } from "./remote/trial-source.ts";
 import type { StateMemory } from "./state-comparison.ts";
 import type { TrialServices } from "./trial-state.ts";
 
@@ -93,6 +94,8 @@ export interface RunOptions extends ExtensionsOptions {
   readonly started?: number;
   /** Which of so many parts of the run is run. Absent: all of it. */
   readonly shard?: { readonly index: number; readonly count: number };
+  /** Gives the trials, on a worker: those of its plan are only what it can run. */
+  readonly source?: TrialSource;
   /** Recordings that it writes, or takes the place of servers and models from. */
   readonly recording?: RecordReplayOptions;
   /** How it was started, so that it can be resumed. */
@@ -166,6 +169,10 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
       plan: withoutSecrets(plan, redact),
       environment: redact(ownEnvironment(spec, redact)),
     });
+  options.source?.accept({
+    plan: withoutSecrets(plan, redact),
+    environment: redact(ownEnvironment(spec, redact)),
+  });
   await using hooks = await hooksOf(loaded, redact);
   const missing = await missingRequirements(loaded, plan.tasks);
   const recordReplay =
@@ -279,8 +286,10 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
       emittingCosts: pricing && prices && ((emit) => pricing.emittingCosts(emit, prices)),
       grade: createGrading(loaded, { validateSchema, signal, accounts }),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
+      source: options.source,
       onEvent(event, json) {
         folder?.append(event, json);
+        options.source?.append(event, json);
         reporters.onEvent(event);
       },
       async settle(result, trajectory) {
@@ -343,6 +352,38 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
     exit.flush();
     await reporters.close();
   }
+}
+
+/** What is known of a run before anything of it starts, without secrets. */
+export interface DescribedRun {
+  readonly plan: Plan;
+  readonly head: RunHead;
+  readonly redact: Redact;
+}
+
+/** Says what a run would do that others are to run. */
+export async function describeRun(loaded: RunInput, options: RunOptions): Promise<DescribedRun> {
+  const { eval: spec } = loaded;
+  const redact = createRedactor(loaded.secrets);
+  const plan: Plan = {
+    ...createPlan(spec, availableParallelism()),
+    ...exact({ maxWarnings: options.maxWarnings, baseline: options.baseline }),
+  };
+  if (plan.baseline !== undefined) (await import("../report/baseline.ts")).refuseBaseline(plan, undefined);
+  requireWorkspaces(loaded);
+  const startedAt = new Date().toISOString();
+  const environment = redact(ownEnvironment(spec, redact));
+  return {
+    plan: withoutSecrets(plan, redact),
+    head: {
+      id: runId(startedAt),
+      startedAt,
+      environment,
+      source: redact(sourceOf(loaded)),
+      ...exact({ command: options.command && redact(options.command) }),
+    },
+    redact,
+  };
 }
 
 /** The extensions of the tasks that run; undefined if there are none. */
@@ -425,7 +466,7 @@ function withKey<M extends ModelSpec>(model: M): M {
 }
 
 /** Only the trials that have results. */
-function withTrials(plan: Plan, results: readonly TrialResult[]): Plan {
+export function withTrials(plan: Plan, results: readonly TrialResult[]): Plan {
   const ids = new Set(results.map(({ id }) => id));
   return { ...plan, trials: plan.trials.filter(({ id }) => ids.has(id)) };
 }

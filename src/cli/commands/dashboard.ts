@@ -6,7 +6,9 @@ import { openBrowser } from "../../process/spawn.ts";
 import { serveDashboard } from "../../dashboard/server.ts";
 import { environment } from "../../formats/environment.ts";
 import { defaultRunsFolder, findRun } from "../../store/run-folder.ts";
+import { exact } from "../../base/json.ts";
 import { type SetExitCode, wholeNumber } from "../flags.ts";
+import { localRun, remoteName, writeNote } from "../remote.ts";
 import { abortOnInterrupt, untilInterrupted, workingFolder, writeError, writeOut } from "../terminal.ts";
 
 const interruptedCode = exitCode("interrupted");
@@ -20,7 +22,10 @@ interface DashboardFlags {
 /** `mcpvals dashboard`: serves what runs have recorded until it is ended. */
 export function define(command: Command, setExitCode: SetExitCode): void {
   command
-    .argument("[run]", "id, start of an id, folder, or latest; default: the list of runs")
+    .argument(
+      "[run]",
+      "id, start of an id, folder, latest, or postgres://…#RUN; default: the list of runs; postgres://… without a run: of those in that database too",
+    )
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .option(
       "-p, --port <n>",
@@ -35,7 +40,10 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 async function execute(run: string | undefined, { output, port, open }: DashboardFlags): Promise<number> {
   const cwd = workingFolder();
   const given = resolve(output ?? defaultRunsFolder);
-  const folder = run === undefined ? undefined : await findRun(given, run);
+  const remote = run === undefined || run.includes("#") ? undefined : remoteName(run);
+  using _ = remote && (await copyRuns(remote.url, { cwd, ...exact({ output }) }));
+  const named = run === undefined || remote !== undefined ? undefined : await localRun(run, output);
+  const folder = named === undefined ? undefined : await findRun(given, named);
   const runs = folder === undefined ? given : dirname(folder);
   await using dashboard = await serveDashboard({ runs, cwd, port });
   const page = folder === undefined ? "" : pageOfRun(basename(folder));
@@ -44,6 +52,17 @@ async function execute(run: string | undefined, { output, port, open }: Dashboar
   if (open && isAtBrowser()) openBrowser(dashboard.addressForOnce(page));
   await interrupted;
   return interruptedCode;
+}
+
+/** Takes the runs of a database into the folder of runs, again and again until it is disposed of. Throws when that fails at first. */
+async function copyRuns(
+  url: string,
+  options: { readonly cwd: string; readonly output?: string },
+): Promise<Disposable> {
+  const { copyRuns: copy } = await import("../../run/remote/coordinator.ts");
+  const ending = new AbortController();
+  await copy(url, { ...options, signal: ending.signal, onNote: writeNote });
+  return { [Symbol.dispose]: () => ending.abort() };
 }
 
 /** What a run needs to be shown and interrupted. */

@@ -14,6 +14,7 @@ import { readTrials } from "../../store/journal.ts";
 import { defaultRunsFolder, type OpenedRun, openRun } from "../../store/run-folder.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
 import type { SetExitCode } from "../flags.ts";
+import { localRun } from "../remote.ts";
 import { writeOut } from "../terminal.ts";
 
 interface ExportFlags {
@@ -45,7 +46,10 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("-o, --output <dir>", "folder of the runs (default: .mcpvals/runs)")
     .action(async (name: string, flags: ExportFlags) => {
       refuseMixed(flags);
-      const run = await openRun(resolve(flags.output ?? defaultRunsFolder), name);
+      const run = await openRun(
+        resolve(flags.output ?? defaultRunsFolder),
+        await localRun(name, flags.output),
+      );
       writeOut(
         flags.format === "atif" ? await exportTrajectories(run, flags.to) : await exportSpans(run, flags),
       );

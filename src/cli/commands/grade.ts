@@ -17,6 +17,7 @@ import {
   type SetExitCode,
   type SourceFlags,
 } from "../flags.ts";
+import { localRun } from "../remote.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { abortOnInterrupt, workingFolder, writeNotes, hideSecrets } from "../terminal.ts";
 
@@ -53,7 +54,10 @@ async function execute(name: string, flags: GradeFlags): Promise<number> {
   using interrupt = abortOnInterrupt();
   const { signal } = interrupt;
   const cwd = workingFolder();
-  const stored = await openRun(resolve(flags.output ?? defaultRunsFolder), name);
+  const stored = await openRun(
+    resolve(flags.output ?? defaultRunsFolder),
+    await localRun(name, flags.output),
+  );
   const { agents, tasks } = stored.plan;
   const loaded = await load({
     ...loadOptions([sourceOf(stored, flags)], flags),

@@ -16,6 +16,7 @@ import {
   variable,
   wholeNumber,
 } from "../flags.ts";
+import { remoteName } from "../remote.ts";
 import { abortOnInterrupt, workingFolder, writeError } from "../terminal.ts";
 import { type RunFlags, runOnce } from "./run.ts";
 
@@ -48,6 +49,9 @@ export function addResumeFlags(command: Command): Command {
 
 /** Returns the exit code of the run. Throws McpvalsError of kind `usage` before anything starts. */
 async function execute(name: string, flags: ResumeFlags): Promise<number> {
+  const remote = remoteName(name);
+  if (remote !== undefined)
+    return (await (await import("./attach.ts")).followRemotely(remote, flags, "resume")).code;
   const runs = resolve(flags.output ?? defaultRunsFolder);
   const stored = await openRun(runs, name);
   const wasStopped = stored.interrupted === true || stored.budget?.usedUp !== undefined;
@@ -72,6 +76,11 @@ export async function runAgain(
 ): Promise<number> {
   const stored = earlier.run;
   const { sources, flags, names, env: variables } = commandOf(stored);
+  const { backend } = flags;
+  if (earlier.use === "resume" && typeof backend === "string")
+    throw new McpvalsError("store/not-resumable", `the run ${stored.id} is in the database ${backend}`, {
+      hint: `Follow it, or let it go on, there: npx mcpvals attach postgres://…#${stored.id}, or resume.`,
+    });
   const missing = variables.filter((variableName) => !Object.hasOwn(env, variableName));
   if (missing.length > 0)
     throw new McpvalsError(

@@ -5,6 +5,7 @@ import { lacksVerdict, taskRates } from "../../report/rates.ts";
 import { replayRun } from "../../report/replay.ts";
 import { defaultRunsFolder, readRun } from "../../store/run-folder.ts";
 import type { SetExitCode } from "../flags.ts";
+import { localRun } from "../remote.ts";
 import { addResumeFlags, type ResumeFlags, runAgain } from "./resume.ts";
 
 interface RetryFlags extends ResumeFlags {
@@ -29,7 +30,7 @@ async function execute(name: string, { errors, flaky, ...flags }: RetryFlags): P
     throw new McpvalsError("usage/invalid-option", "say what is to be tried again", {
       hint: "Give --errors or --flaky.",
     });
-  const run = await readRun(resolve(flags.output ?? defaultRunsFolder), name);
+  const run = await readRun(resolve(flags.output ?? defaultRunsFolder), await localRun(name, flags.output));
   const { trials } = replayRun(run).result;
   if (run.durationMs === undefined || run.interrupted === true)
     throw new McpvalsError("usage/invalid-option", `the run ${run.id} has not ended`, {

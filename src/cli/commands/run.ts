@@ -33,8 +33,10 @@ import {
   taskFilters,
   wholeNumber,
 } from "../flags.ts";
-import { abortOnInterrupt, workingFolder, writeNotes, hideSecrets } from "../terminal.ts";
+import { abortOnInterrupt, workingFolder, writeError, writeNotes, hideSecrets } from "../terminal.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
+import type { TrialSource } from "../../run/remote/trial-source.ts";
+import { nameList } from "../flags.ts";
 import { showWaiting } from "../waiting.ts";
 import type { WatchedOutcome, WatchedSelection } from "../watch.ts";
 
@@ -60,6 +62,8 @@ export interface RunFlags extends RecordingFlags, SourceFlags, ExtensionRunFlags
   readonly watch?: boolean;
   readonly ui?: boolean;
   readonly open: boolean;
+  readonly backend?: string;
+  readonly labels?: readonly string[];
 }
 
 /** `mcpvals run`: evaluates and exits with the code of the verdict. */
@@ -110,6 +114,13 @@ export function define(command: Command, setExitCode: SetExitCode): void {
         "replay models only, such as for another version of a server",
       ).conflicts("record"),
     )
+    .addOption(
+      new Option(
+        "--backend <url>",
+        "give the trials to workers (mcpvals worker) by a PostgreSQL database: postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+      ).conflicts(["shard", "record", "replay", "replayServers", "replayModels", "watch", "ui"]),
+    )
+    .option("--labels <names>", "with --backend: what a worker must have, such as gpu,k8s", nameList)
     .option("--last-failed", "only the tasks that did not pass in the last run of the same file")
     .option("-w, --watch", "run again what a change of a file concerns, until it is ended")
     .option("--ui", "show the run in the dashboard, which stays afterwards until Ctrl-C")
@@ -151,6 +162,9 @@ async function execute(sources: readonly string[], flags: RunFlags): Promise<num
     const { withDashboard } = await import("./dashboard.ts");
     return await withDashboard(flags, (options) => executeRuns(sources, flags, options));
   }
+  // What it starts runs elsewhere, and ends in another way.
+  if (flags.backend !== undefined)
+    return await executeRuns(sources, flags, { signal: new AbortController().signal, listeners: [] });
   using interrupt = abortOnInterrupt(flags);
   return await executeRuns(sources, flags, { signal: interrupt.signal, listeners: [] });
 }
@@ -185,26 +199,30 @@ export interface OnceOptions {
   readonly onLoaded?: (loaded: LoadedConfig) => void;
   /** The run of which trials are used. */
   readonly earlier?: EarlierRun;
+  /** Gives the trials, on a worker. */
+  readonly source?: TrialSource;
+  /** Absolute path of the folder that sources start from; absent: the working folder. */
+  readonly cwd?: string;
 }
 
 /** Runs once. Throws McpvalsError of kind `usage` before anything starts. */
 export async function runOnce(
   sources: readonly string[],
   flags: RunFlags,
-  { signal, listeners, selection = {}, onLoaded, earlier }: OnceOptions,
+  { signal, listeners, selection = {}, onLoaded, earlier, source, cwd = workingFolder() }: OnceOptions,
 ): Promise<WatchedOutcome> {
   refuseAlone(flags);
   const options = loadOptions(sources, flags);
-  const baseline = await plannedBaseline(flags);
+  const baseline = source === undefined ? await plannedBaseline(flags) : undefined;
   const loaded = await load({
     ...options,
-    cwd: workingFolder(),
+    cwd,
     signal,
     isReplayed: flags.replay !== undefined,
     ...(flags.llm === true ? { judge: true } : {}),
   });
   hideSecrets(loaded.secrets);
-  writeNotes(loaded);
+  if (source === undefined) writeNotes(loaded);
   onLoaded?.(loaded);
   const { pattern, names: wanted } = selection;
   const selecting = pattern === undefined ? flags : { ...flags, task: [pattern] };
@@ -219,8 +237,16 @@ export async function runOnce(
     thresholds: flags.threshold,
     budget: budgetOf(flags),
   });
+  if (source !== undefined) return await runTaken(prepared, flags, { signal, source, cwd });
   writeNotes({ notes: unprovenNotes(prepared.eval) });
   const reporters = flags.reporter ?? prepared.eval.reporters;
+  if (flags.backend !== undefined)
+    return await runByWorkers(flags.backend, prepared, {
+      flags,
+      reporters,
+      command: commandOf(sources, selecting, names),
+      ...exact({ baseline }),
+    });
   const { bail, strict, coverage, allowOutside, maxWarnings, output, quiet, shard: part } = flags;
   const outcome = await run(prepared, {
     cwd: workingFolder(),
@@ -239,6 +265,57 @@ export async function runOnce(
   return { code: exitCodeOf(result, failures), result };
 }
 
+/** Runs the trials that a source gives, as far as the files of the run are what it was submitted with. */
+async function runTaken(
+  prepared: LoadedConfig,
+  flags: RunFlags,
+  { signal, source, cwd }: Required<Pick<OnceOptions, "signal" | "source" | "cwd">>,
+): Promise<WatchedOutcome> {
+  const { strict, coverage, allowOutside } = flags;
+  const { result } = await run(prepared, {
+    cwd,
+    source,
+    signal,
+    output: false,
+    ...extensionOptions(flags),
+    ...exact({ strict, coverage, allowOutside }),
+  });
+  return { code: exitCodeOf(result, []), result };
+}
+
+/** Gives the run to workers, and follows it. */
+async function runByWorkers(
+  url: string,
+  prepared: LoadedConfig,
+  {
+    flags,
+    reporters,
+    command,
+    baseline,
+  }: {
+    readonly flags: RunFlags;
+    readonly reporters: readonly string[];
+    readonly command: RunCommand;
+    readonly baseline?: PlannedBaseline;
+  },
+): Promise<WatchedOutcome> {
+  const { labels = [], maxWarnings, bail, quiet, output } = flags;
+  const { submitRun } = await import("../../run/remote/coordinator.ts");
+  const id = await submitRun(url, prepared, {
+    cwd: workingFolder(),
+    command,
+    labels,
+    ...exact({ maxWarnings, baseline, bail: bail ?? prepared.eval.bail, budget: prepared.eval.budget }),
+  });
+  writeError(`The run ${id} is with the workers. Follow it from anywhere: npx mcpvals attach ${id}`);
+  const { followRemotely } = await import("./attach.ts");
+  return await followRemotely(
+    { url, run: id },
+    { reporter: reporters, ...exact({ quiet, output }) },
+    "attach",
+  );
+}
+
 /** Reads `i/n`. Throws InvalidArgumentError. */
 function shard(text: string): { readonly index: number; readonly count: number } {
   const [index = 0, count = 0] = (/^(\d{1,4})\/(\d{1,4})$/.exec(text) ?? []).slice(1).map(Number);
@@ -251,6 +328,7 @@ function refuseAlone({ until, baseline, ...flags }: RunFlags): void {
   const has = { until: until !== undefined, baseline: baseline !== undefined };
   const needs = [
     ["--max-trials", flags.maxTrials, has.until, "--until decided"],
+    ["--labels", flags.labels, flags.backend !== undefined, "--backend"],
     ["--margin", flags.margin, has.until || has.baseline, "--until decided, or --baseline"],
     ["--fail-on", flags.failOn, has.baseline, "--baseline"],
     ["--update-baseline", flags.updateBaseline, has.baseline, "--baseline"],
@@ -304,7 +382,7 @@ function untilOf({ until, maxTrials = defaultMaxTrials, margin }: RunFlags): Unt
 }
 
 /** Options that do not change what runs, or stand elsewhere in its command. */
-const notKept = new Set(["env", "lastFailed", "open", "output", "quiet", "ui", "watch"]);
+const notKept = new Set(["backend", "env", "labels", "lastFailed", "open", "output", "quiet", "ui", "watch"]);
 
 /** How a run is started, for its folder. */
 function commandOf(

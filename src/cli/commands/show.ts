@@ -15,6 +15,7 @@ import { defaultRunsFolder, type OpenedRun, openRun, type StoredRun } from "../.
 import { readHead, readSettledResult, runState } from "../../store/run-files.ts";
 import { misfitIn } from "../../store/misfits.ts";
 import { addReporterFlag, type SetExitCode } from "../flags.ts";
+import { localRun } from "../remote.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { copyFile, writeError, writeJson, writeOut } from "../terminal.ts";
 
@@ -44,7 +45,10 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 
 /** Returns the exit code: that of the run if it is reported again; 0 for one of its trials or tool uses. */
 async function execute(name: string, flags: ShowFlags): Promise<number> {
-  const stored = await openRun(resolve(flags.output ?? defaultRunsFolder), name);
+  const stored = await openRun(
+    resolve(flags.output ?? defaultRunsFolder),
+    await localRun(name, flags.output),
+  );
   try {
     return await show(stored, flags);
   } catch (cause) {

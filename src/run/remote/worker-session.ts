@@ -1,0 +1,382 @@
+import { McpvalsError, serializeError } from "../../base/error.ts";
+import type { TraceEvent } from "../../model/event.ts";
+import type { Plan, Trial } from "../../model/plan.ts";
+import type { RunEnvironment, TrialResult } from "../../model/result.ts";
+import { pause } from "../../process/deadline.ts";
+import { persist } from "../../store/postgres/database.ts";
+import {
+  type EndedTrial,
+  type EventPart,
+  type Lease,
+  maxLostWorkers,
+  type RemoteRuns,
+  type SubmittedRun,
+} from "../../store/postgres/runs.ts";
+import { createRecorder } from "../../trace/recorder.ts";
+import { createRedactor } from "../../trace/redact.ts";
+import { changesSince } from "../resume.ts";
+import type { TakenTrial, TrialSource } from "./trial-source.ts";
+
+/** Times in milliseconds. */
+const writeEveryMs = 1000;
+const heartbeatEveryMs = 3000;
+const emptyQueueMs = 200;
+/** Trials whose end is not stored yet, from which on no other begins: the database does not keep up, or cannot be reached. */
+const maxUnstored = 256;
+/** In characters; a larger record is written in several parts. */
+const maxPart = 4 * 1024 * 1024;
+
+/** A number of places for trials, of which all sessions of a worker take theirs. */
+export class Places {
+  #free: number;
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(count: number) {
+    this.#free = count;
+  }
+
+  async take(): Promise<void> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>((take) => this.#waiting.push(take));
+  }
+
+  give(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free += 1;
+    else next();
+  }
+}
+
+interface OpenTrial {
+  readonly lease: Lease;
+  readonly controller: AbortController;
+  /** JSON lines that are not written yet. */
+  pending: string[];
+  part: number;
+  bytes: number;
+  isLost: boolean;
+}
+
+export interface SessionOptions {
+  /** Name of this worker. */
+  readonly worker: string;
+  /** Absolute path of the folder that its bundle was unpacked to. */
+  readonly folder: string;
+  readonly concurrency: number;
+  readonly places: Places;
+  /** Once it aborts, no further trial begins. */
+  readonly draining: AbortSignal;
+  /** Once it aborts, running trials end, and are given back. */
+  readonly ending: AbortSignal;
+  readonly onOutage: (error: unknown) => void;
+}
+
+/**
+ * The part of a worker in one run: takes trials from the queue, writes what happens in them, and says that they still run. Everything is
+ * written under the number of its lease, so that a worker that was thought dead cannot write any more.
+ */
+export class WorkerSession implements TrialSource, AsyncDisposable {
+  readonly concurrency: number;
+  readonly #runs: RemoteRuns;
+  readonly #run: SubmittedRun;
+  readonly #options: SessionOptions;
+  readonly #trials: ReadonlyMap<string, Trial>;
+  readonly #open = new Map<string, OpenTrial>();
+  readonly #waiting: ((lease: Lease | undefined) => void)[] = [];
+  readonly #unstored: EndedTrial[] = [];
+  readonly #closed = new AbortController();
+  /** Aborts when no further trial is to begin. */
+  readonly #noMore = new AbortController();
+  readonly #background: Promise<void>;
+  /** Parts on their way: the end of a trial must not overtake them. */
+  #writing: Promise<void> = Promise.resolve();
+  #isTaking = false;
+  #storing: Promise<void> | undefined;
+  #failure: unknown;
+  /** How many trials it has taken. */
+  taken = 0;
+
+  constructor(runs: RemoteRuns, run: SubmittedRun, options: SessionOptions) {
+    this.#runs = runs;
+    this.#run = run;
+    this.#options = options;
+    this.concurrency = options.concurrency;
+    this.#trials = new Map(run.plan.trials.map((trial) => [trial.id, trial]));
+    const end = (): void => {
+      for (const { controller } of this.#open.values()) controller.abort(stopped());
+    };
+    options.ending.addEventListener("abort", end, { once: true, signal: this.#closed.signal });
+    options.draining.addEventListener("abort", () => this.#noMore.abort(), { signal: this.#closed.signal });
+    if (options.draining.aborted) this.#noMore.abort();
+    this.#background = this.#keepAlive();
+  }
+
+  accept({
+    plan,
+    environment: { mcpvals, judge, prices },
+  }: {
+    readonly plan: Plan;
+    readonly environment: RunEnvironment;
+  }): void {
+    const { folder, head, plan: submitted } = this.#run;
+    const texts = [JSON.stringify(folder), JSON.stringify(this.#options.folder)].map((text) =>
+      text.slice(1, -1),
+    );
+    const [theirs = "", ours = ""] = texts;
+    const moved = JSON.parse(JSON.stringify(submitted).replaceAll(theirs, () => ours)) as Plan;
+    // What a machine's own variables say of servers and agents may differ.
+    const { judge: _, prices: __, ...same } = head.environment;
+    const now = { ...same, mcpvals, ...(judge && { judge }), ...(prices !== undefined && { prices }) };
+    const changes = changesSince(
+      { plan: moved, environment: head.environment },
+      { plan: { ...plan, ...decidedByCoordinator(moved) }, environment: now },
+    );
+    if (changes.length > 0)
+      throw new McpvalsError(
+        "worker/refused",
+        `the files of the run ${head.id} say something else here: ${changes.join("; ")}`,
+      );
+  }
+
+  async next(): Promise<TakenTrial | undefined> {
+    for (;;) {
+      await this.#options.places.take();
+      const lease = this.#mayTake ? await this.#take() : undefined;
+      if (lease === undefined) {
+        this.#options.places.give();
+        if (!this.#mayTake || !(await this.#waitForMore())) return undefined;
+        continue;
+      }
+      this.taken += 1;
+      const controller = new AbortController();
+      const open: OpenTrial = { lease, controller, pending: [], part: 0, bytes: 0, isLost: false };
+      this.#open.set(lease.trial, open);
+      const trial = this.#trials.get(lease.trial);
+      if (trial !== undefined && lease.lostWorkers < maxLostWorkers)
+        return { trial, signal: controller.signal };
+      this.#endUnrun(lease);
+    }
+  }
+
+  append(event: TraceEvent, json: string): void {
+    const open = this.#open.get(event.trial);
+    if (open === undefined) return;
+    open.pending.push(json);
+  }
+
+  ended({ id, error }: Pick<TrialResult, "id" | "error">): void {
+    const open = this.#open.get(id);
+    if (open === undefined) return;
+    this.#open.delete(id);
+    this.#options.places.give();
+    if (open.isLost) return;
+    const { lease } = open;
+    if (error?.kind === "interrupted" && this.#options.ending.aborted) {
+      this.#inBackground(() => this.#runs.release(this.#run.head.id, [lease]));
+      return;
+    }
+    const parts = this.#partsOf(open);
+    this.#unstored.push({ lease, parts, bytes: open.bytes, isInterrupted: error?.kind === "interrupted" });
+    this.#storing ??= this.#store();
+  }
+
+  /** Waits until everything is stored. Rejects with what kept a trial from it. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#noMore.abort();
+    while (this.#storing !== undefined) await this.#storing;
+    this.#closed.abort();
+    await this.#background;
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  get #mayTake(): boolean {
+    return !this.#noMore.signal.aborted && this.#failure === undefined;
+  }
+
+  /** A lease for one of those that wait: they are taken together. */
+  async #take(): Promise<Lease | undefined> {
+    const taken = new Promise<Lease | undefined>((give) => this.#waiting.push(give));
+    if (!this.#isTaking) {
+      this.#isTaking = true;
+      // The others that wait for a trial ask within the same turn.
+      setImmediate(() => void this.#takeSome());
+    }
+    return taken;
+  }
+
+  async #takeSome(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      let leases: readonly Lease[] = [];
+      try {
+        while (this.#unstored.length > maxUnstored && this.#storing !== undefined) await this.#storing;
+        const { head, limits } = this.#run;
+        const count = this.#waiting.length;
+        leases = await this.#persist(() => this.#runs.take(head.id, this.#options.worker, { count, limits }));
+      } catch (error) {
+        this.#failure ??= error;
+      }
+      for (const lease of leases) this.#waiting.shift()?.(lease);
+      if (leases.length > 0) continue;
+      for (const give of this.#waiting.splice(0)) give(undefined);
+    }
+    this.#isTaking = false;
+  }
+
+  /** Waits for the queue to have trials; false: there will be none. What runs here may yet come back to it from another worker. */
+  async #waitForMore(): Promise<boolean> {
+    try {
+      const isOpen = await this.#persist(() => this.#runs.hasQueued(this.#run.head.id));
+      if (!isOpen && this.#open.size === 0) return false;
+      await pause(emptyQueueMs, this.#noMore.signal);
+      return true;
+    } catch (error) {
+      if (!this.#noMore.signal.aborted) this.#failure ??= error;
+      return false;
+    }
+  }
+
+  /** Stores the ends of trials, all that there are at once. */
+  async #store(): Promise<void> {
+    while (this.#unstored.length > 0) {
+      const some = this.#unstored.slice(0, maxUnstored);
+      try {
+        await this.#writing;
+        // After a part that could not be written the record has a gap.
+        if (this.#failure === undefined) await this.#persist(() => this.#runs.end(this.#run.head.id, some));
+      } catch (error) {
+        // They go back to the queue when nobody says any more that they run.
+        this.#failure ??= error;
+      }
+      this.#unstored.splice(0, some.length);
+    }
+    this.#storing = undefined;
+  }
+
+  async #keepAlive(): Promise<void> {
+    const { signal } = this.#closed;
+    let beat = performance.now();
+    while (!signal.aborted) {
+      await pause(writeEveryMs, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      this.#writing = this.#writeOpen();
+      await this.#writing;
+      if (performance.now() - beat < heartbeatEveryMs) continue;
+      beat = performance.now();
+      await this.#beat();
+    }
+  }
+
+  async #writeOpen(): Promise<void> {
+    const parts = [...this.#open.values()].flatMap((open) => this.#partsOf(open));
+    try {
+      this.#lose(await this.#persist(() => this.#runs.write(this.#run.head.id, parts)));
+    } catch (error) {
+      this.#failure ??= error;
+    }
+  }
+
+  async #beat(): Promise<void> {
+    const leases = [
+      ...[...this.#open.values()].map(({ lease }) => lease),
+      ...this.#unstored.map(({ lease }) => lease),
+    ];
+    await this.#quietly(async () => {
+      const { lost, state } = await this.#runs.heartbeat(this.#run.head.id, leases);
+      this.#lose(lost);
+      if (state !== "running") this.#noMore.abort();
+      if (state === "cancelled")
+        for (const { controller } of this.#open.values()) controller.abort(stopped());
+    });
+  }
+
+  #lose(trials: readonly string[]): void {
+    for (const id of trials) {
+      const open = this.#open.get(id);
+      if (open === undefined) continue;
+      open.isLost = true;
+      this.#options.onOutage(new Error(`the trial ${id} was given to another worker`));
+      open.controller.abort(
+        new McpvalsError(
+          "worker/lease-lost",
+          "another worker has this trial now, since nothing was heard of this one",
+        ),
+      );
+    }
+  }
+
+  /** What is not written yet. Events of one trial are in order, since a part is taken only when the one before it is on its way. */
+  #partsOf(open: OpenTrial): readonly EventPart[] {
+    if (open.pending.length === 0 || open.isLost) return [];
+    const parts: EventPart[] = [];
+    let lines: string[] = [];
+    let length = 0;
+    const add = (): void => {
+      const text = `${lines.join("\n")}\n`;
+      parts.push({ lease: open.lease, part: open.part++, lines: text });
+      open.bytes += text.length;
+      lines = [];
+      length = 0;
+    };
+    for (const line of open.pending) {
+      lines.push(line);
+      length += line.length;
+      if (length > maxPart) add();
+    }
+    if (lines.length > 0) add();
+    open.pending = [];
+    return parts;
+  }
+
+  /** A trial that is an error without being run. */
+  #endUnrun(lease: Lease): void {
+    const error = new McpvalsError(
+      "worker/lost",
+      `${lease.lostWorkers} workers ended while they ran this trial, so it is not tried again`,
+      { hint: "Look at what it does to the machine: memory, and programs that it starts." },
+    );
+    const record = createRecorder(lease.trial, {
+      redact: createRedactor([]),
+      now: Date.now,
+      events: [],
+      onEvent: (event, json) => this.append(event, json),
+      onBroken: (cause) => (this.#failure ??= cause),
+    });
+    record({ type: "trial.finished", outcome: "error", durationMs: 0, error: serializeError(error) });
+    this.ended({ id: lease.trial });
+  }
+
+  #persist<T>(work: () => Promise<T>): Promise<T> {
+    return persist(work, { signal: this.#options.ending, onOutage: this.#options.onOutage });
+  }
+
+  #inBackground(work: () => Promise<void>): void {
+    const before = this.#storing;
+    this.#storing = (async () => {
+      await before;
+      await this.#quietly(() => this.#persist(work));
+      this.#storing = undefined;
+    })();
+  }
+
+  async #quietly(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#options.onOutage(error);
+    }
+  }
+}
+
+/** What the coordinator decides at the end, and workers do not look at. */
+function decidedByCoordinator({ baseline, maxWarnings, thresholds, until }: Plan): Partial<Plan> {
+  return {
+    ...(baseline && { baseline }),
+    ...(maxWarnings !== undefined && { maxWarnings }),
+    ...(thresholds && { thresholds }),
+    ...(until && { until }),
+  };
+}
+
+function stopped(): McpvalsError {
+  return new McpvalsError("run/interrupted", "the run was interrupted");
+}

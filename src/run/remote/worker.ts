@@ -1,0 +1,179 @@
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { randomBytes } from "node:crypto";
+import { McpvalsError, messageOf, renderError } from "../../base/error.ts";
+import { version } from "../../base/version.ts";
+import { pause } from "../../process/deadline.ts";
+import { unpackBundle } from "../../store/bundle.ts";
+import { databaseError, persist } from "../../store/postgres/database.ts";
+import { RemoteRuns, type SubmittedRun } from "../../store/postgres/runs.ts";
+import { Places, WorkerSession } from "./worker-session.ts";
+
+/** How a worker works. */
+export interface WorkerOptions {
+  /** Trials at once. */
+  readonly concurrency: number;
+  /** What it has, such as `gpu`: it takes the trials of runs that ask for no other. */
+  readonly labels: readonly string[];
+  /** Absolute path of the folder that bundles are unpacked in. */
+  readonly folder: string;
+  /** Aborting it lets no further trial begin; the worker ends when those that run have ended. */
+  readonly draining: AbortSignal;
+  /** Aborting it ends the running trials, and gives them back. */
+  readonly ending: AbortSignal;
+  /** End when there has been nothing to do for so long, in milliseconds. Absent: never. */
+  readonly idleMs?: number;
+  /** Runs the trials of a session with the files in a folder. Throws what keeps it from running any. */
+  readonly execute: (run: SubmittedRun, session: WorkerSession, folder: string) => Promise<void>;
+  /** What it does, a line each. */
+  readonly onNote: (note: string) => void;
+}
+
+/** Times in milliseconds. */
+const lookEveryMs = 500;
+const reportEveryMs = 4000;
+/** For a database that does not answer yet, as when both are started together. */
+export const longestWaitMs = 60_000;
+
+/** The system and processor of this machine. */
+export function platformHere(): string {
+  return `${process.platform}-${process.arch}`;
+}
+
+/**
+ * Takes trials of the runs in a database and runs them, until it is told to end. Throws, when it begins, `usage/invalid-option`,
+ * `store/unreachable`, `store/no-access` and `store/other-schema`.
+ */
+export async function runWorker(url: string, options: WorkerOptions): Promise<void> {
+  await using runs = await RemoteRuns.open(url, {
+    connections: 6,
+    waitMs: longestWaitMs,
+    onOutage: (error) => options.onNote(`${messageOf(error)}; trying again`),
+  });
+  await new Worker(runs, options).work();
+}
+
+class Worker {
+  readonly #runs: RemoteRuns;
+  readonly #options: WorkerOptions;
+  readonly #id = `${hostname()}-${process.pid}-${randomBytes(2).toString("hex")}`;
+  readonly #places: Places;
+  readonly #sessions = new Map<string, Promise<void>>();
+  /** Why it takes no trial of a run, by id. */
+  readonly #refused = new Map<string, string>();
+  #isAway = false;
+
+  constructor(runs: RemoteRuns, options: WorkerOptions) {
+    this.#runs = runs;
+    this.#options = options;
+    this.#places = new Places(options.concurrency);
+  }
+
+  async work(): Promise<void> {
+    const { draining, ending, idleMs = Infinity, onNote, concurrency, labels } = this.#options;
+    const having = labels.length === 0 ? "" : `, labels ${labels.join(", ")}`;
+    onNote(`worker ${this.#id} takes trials from ${this.#runs.name}: ${concurrency} at once${having}`);
+    let reported = -Infinity;
+    let busy = performance.now();
+    while (!draining.aborted) {
+      try {
+        if (performance.now() - reported > reportEveryMs) {
+          await this.#report();
+          await this.#runs.superviseAll();
+          reported = performance.now();
+        }
+        for (const run of await this.#runs.openRuns()) {
+          if (this.#sessions.has(run.id) || this.#refused.has(run.id)) continue;
+          const reason = this.#unfit(run);
+          if (reason !== undefined) await this.#refuse(run.id, reason);
+          else
+            this.#sessions.set(
+              run.id,
+              this.#join(run.id).finally(() => this.#sessions.delete(run.id)),
+            );
+        }
+        if (this.#isAway) onNote(`the database ${this.#runs.name} answers again`);
+        this.#isAway = false;
+      } catch (error) {
+        this.#onOutage(error);
+      }
+      if (this.#sessions.size > 0) busy = performance.now();
+      if (performance.now() - busy > idleMs) break;
+      await pause(lookEveryMs, draining).catch(() => undefined);
+    }
+    await Promise.all(this.#sessions.values());
+    if (ending.aborted) onNote("its trials were given back");
+  }
+
+  #onOutage(error: unknown): void {
+    if (!this.#isAway) this.#options.onNote(messageOf(databaseError(error, this.#runs.name)));
+    this.#isAway = true;
+  }
+
+  async #report(): Promise<void> {
+    const { labels, concurrency } = this.#options;
+    const refused = Object.fromEntries(this.#refused);
+    await this.#runs.report({
+      id: this.#id,
+      version,
+      platform: platformHere(),
+      labels,
+      concurrency,
+      refused,
+    });
+  }
+
+  /** Why it cannot run a run, as far as that can be told without its files. */
+  #unfit({
+    version: needed,
+    platform,
+    labels,
+  }: Pick<SubmittedRun, "version" | "platform" | "labels">): string | undefined {
+    const missing = labels.filter((label) => !this.#options.labels.includes(label));
+    if (needed !== version) return `it is of mcpvals ${needed}, this worker is ${version}`;
+    if (platform !== platformHere()) return `it is for ${platform}, this worker is ${platformHere()}`;
+    return missing.length === 0
+      ? undefined
+      : `it asks for ${missing.join(", ")}, which this worker does not have`;
+  }
+
+  async #refuse(run: string, reason: string): Promise<void> {
+    this.#refused.set(run, reason);
+    this.#options.onNote(`takes no trial of the run ${run}: ${reason}`);
+    await this.#report();
+  }
+
+  /** Runs trials of a run as long as there are some. Never throws. */
+  async #join(id: string): Promise<void> {
+    const { execute, folder: root, onNote, draining, ending, concurrency } = this.#options;
+    let session: WorkerSession | undefined;
+    try {
+      const again = { signal: draining, onOutage: (error: unknown) => this.#onOutage(error) };
+      const run = await persist(() => this.#runs.read(id), again);
+      const { bundle } = run;
+      const folder = join(root, bundle.sha256);
+      await unpackBundle(bundle, (sha256) => persist(() => this.#runs.readFile(sha256), again), folder);
+      session = new WorkerSession(this.#runs, run, {
+        worker: this.#id,
+        folder,
+        concurrency,
+        places: this.#places,
+        draining,
+        ending,
+        onOutage: again.onOutage,
+      });
+      try {
+        await execute(run, session, folder);
+      } finally {
+        await session[Symbol.asyncDispose]();
+      }
+      onNote(`${session.taken} trials of the run ${id} have run`);
+    } catch (error) {
+      if (draining.aborted) return;
+      const reason = error instanceof McpvalsError ? renderError(error) : messageOf(error);
+      if (session === undefined || session.taken === 0)
+        await this.#refuse(id, reason).catch((cause: unknown) => this.#onOutage(cause));
+      else onNote(`the run ${id}: ${reason}`);
+    }
+  }
+}

@@ -1,0 +1,429 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { createServer, connect, type Socket } from "node:net";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { Client } from "pg";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import type { RunResult } from "../../src/model/result.ts";
+import { readTrials } from "../../src/store/journal.ts";
+import { type CliOutcome, folderOf, type RunningCli, startCli } from "../support/cli.ts";
+import { type PostgresServer, startPostgres } from "../support/postgres.ts";
+
+let postgres: PostgresServer;
+let databases = 0;
+
+beforeAll(async () => {
+  // What is committed must survive that it is killed.
+  postgres = await startPostgres({ fsync: "on" });
+});
+afterAll(() => postgres[Symbol.asyncDispose]());
+
+const newDatabase = (): Promise<string> => postgres.createDatabase(`runs${++databases}`);
+
+/** A task that takes `seconds`, and passes unless it has to fail. */
+const task = (name: string, seconds: number, check = "true"): string => `
+apiVersion: mcp-eval/v1
+kind: Task
+metadata: { name: ${name} }
+spec:
+  verify:
+    - command: { run: "sleep ${seconds}; test ${check} = true" }
+`;
+
+const tasks = (seconds = 0.05): Readonly<Record<string, string>> => ({
+  "tasks/a.yaml": task("a", seconds),
+  "tasks/b.yaml": task("b", seconds, "false"),
+  "tasks/c.yaml": task("c", seconds),
+});
+
+/** A worker in a folder of its own, ended with its test. */
+class TestWorker implements AsyncDisposable {
+  readonly #folder = folderOf({});
+  readonly cli: RunningCli;
+
+  constructor(url: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
+    this.cli = startCli(["worker", url, ...args], { cwd: this.#folder.path, env });
+  }
+
+  kill(): void {
+    // With all programs that its trials have started, as when a machine ends.
+    const { pid, exitCode, signalCode } = this.cli.child;
+    if (pid !== undefined && exitCode === null && signalCode === null) process.kill(-pid, "SIGKILL");
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.kill();
+    await this.cli.finished;
+    this.#folder[Symbol.dispose]();
+  }
+}
+
+function latestRun(cwd: string): string {
+  const runs = join(cwd, ".mcpvals/runs");
+  return join(runs, readdirSync(runs).toSorted().at(-1) ?? "");
+}
+
+const resultIn = (cwd: string): RunResult =>
+  JSON.parse(readFileSync(join(latestRun(cwd), "result.json"), "utf8")) as RunResult;
+
+const rows = ({ trials }: RunResult): readonly unknown[] =>
+  trials.map(({ id, task: name, attempt, verdict }) => ({ id, name, attempt, verdict }));
+
+async function query<Row extends object>(url: string, text: string): Promise<readonly Row[]> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<Row>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** Every trial of the plan ended once: in the result, in the journal of this machine and in the database. */
+async function expectOnce(cwd: string, url: string, count: number): Promise<void> {
+  const folder = latestRun(cwd);
+  const ids = Array.from({ length: count }, (_, index) => `t${index + 1}`);
+  expect(resultIn(cwd).trials.map(({ id }) => id)).toEqual(ids);
+  const recorded: string[] = [];
+  for await (const { id } of readTrials(folder)) recorded.push(id);
+  expect(recorded.toSorted()).toEqual(ids.toSorted());
+  expect(await query(url, "SELECT state, count(*)::int AS count FROM mcpvals.trials GROUP BY state")).toEqual(
+    [{ state: "ended", count }],
+  );
+}
+
+it("workers run what this machine would: the same rows, the same exit code, and the record can be read from anywhere", async () => {
+  const url = await newDatabase();
+  using here = folderOf(tasks());
+  using local = folderOf(tasks());
+  const alone = await startCli(["run", "tasks", "-n", "4"], { cwd: local.path }).finished;
+  await using _one = new TestWorker(url, ["-j", "2"]);
+  await using _two = new TestWorker(url, ["-j", "2"]);
+  const remote = await startCli(["run", "tasks", "-n", "4", "--backend", url], { cwd: here.path }).finished;
+  expect([remote.code, remote.stderr]).toEqual([alone.code, expect.stringContaining("npx mcpvals attach")]);
+  expect(rows(resultIn(here.path))).toEqual(rows(resultIn(local.path)));
+  expect(resultIn(here.path).summary).toEqual(resultIn(local.path).summary);
+  await expectOnce(here.path, url, 12);
+  using elsewhere = folderOf({});
+  for (const command of ["show", "attach"]) {
+    const shown = await startCli([command, `${url}#latest`, "--reporter", "json"], { cwd: elsewhere.path })
+      .finished;
+    expect([shown.code, rows(JSON.parse(shown.stdout) as RunResult)]).toEqual([1, rows(resultIn(here.path))]);
+  }
+  const compared = await startCli(["compare", `${url}#latest`, latestRun(local.path)], {
+    cwd: elsewhere.path,
+  }).finished;
+  expect([compared.code, compared.stdout + compared.stderr]).toEqual([
+    0,
+    expect.stringMatching(/[Uu]ndecided|difference/),
+  ]);
+});
+
+it("every trial ends once, whatever is killed: workers, PostgreSQL, and who follows the run", async () => {
+  const url = await newDatabase();
+  using here = folderOf(tasks(0.1));
+  const count = 240;
+  let workers = Array.from({ length: 8 }, () => new TestWorker(url, ["-j", "2"]));
+  let follower = startCli(["run", "tasks", "-n", `${count / 3}`, "--backend", url, "-q"], { cwd: here.path });
+  await follower.until(/is with the workers/);
+  const ended: Promise<unknown>[] = [];
+  try {
+    for (let kills = 0; kills < 40; kills++) {
+      await delay(50 + Math.random() * 300);
+      const at = Math.floor(Math.random() * workers.length);
+      const dead = workers[at];
+      if (dead !== undefined) ended.push(dead[Symbol.asyncDispose]());
+      workers = workers.toSpliced(at, 1, new TestWorker(url, ["-j", "2"]));
+      if (kills % 15 === 7) {
+        await postgres.kill();
+        await delay(Math.random() * 500);
+        await postgres.restart();
+      }
+      if (kills === 20) {
+        follower.child.kill("SIGKILL");
+        await follower.finished;
+        follower = startCli(["attach", url, "-q"], { cwd: here.path });
+      }
+    }
+    const outcome = await follower.finished;
+    expect([outcome.code, outcome.stderr]).toEqual([1, expect.anything()]);
+  } finally {
+    follower.child.kill("SIGKILL");
+    await Promise.all([...ended, ...workers.map((worker) => worker[Symbol.asyncDispose]())]);
+  }
+  await expectOnce(here.path, url, count);
+  // A trial that was running in three of the workers that were killed is an error, and says so.
+  const ofTask = Map.groupBy(resultIn(here.path).trials, ({ task: name }) => name);
+  for (const [name, expected] of [
+    ["a", "pass"],
+    ["b", "fail"],
+    ["c", "pass"],
+  ] as const)
+    for (const { verdict, error } of ofTask.get(name) ?? [])
+      expect([verdict, error?.code], error?.message).toEqual(
+        error === undefined ? [expected, undefined] : ["error", "worker/lost"],
+      );
+});
+
+it("a trial that ends three workers is an error, and not tried again", async () => {
+  const url = await newDatabase();
+  using here = folderOf({
+    "tasks/a.yaml": task("a", 0),
+    // It ends the worker: the parent of the shell.
+    "tasks/b.yaml": task("b", 0).replace("sleep 0", "kill -9 $PPID; sleep 60"),
+  });
+  const follower = startCli(["run", "tasks", "--backend", url, "--reporter", "json"], { cwd: here.path });
+  for (let dead = 0; dead < 3; dead++) {
+    await using worker = new TestWorker(url, ["-j", "1"]);
+    await worker.cli.finished;
+  }
+  await using _ = new TestWorker(url);
+  const { code, stdout } = await follower.finished;
+  expect([code, rows(JSON.parse(stdout) as RunResult)]).toEqual([
+    3,
+    [expect.objectContaining({ verdict: "pass" }), expect.objectContaining({ verdict: "error" })],
+  ]);
+  expect(resultIn(here.path).trials[1]?.error?.code).toBe("worker/lost");
+});
+
+it("Ctrl-C lets no further trial begin, and resume goes on with the others", async () => {
+  const url = await newDatabase();
+  using here = folderOf({ "tasks/a.yaml": task("a", 0.5) });
+  await using _ = new TestWorker(url, ["-j", "1"]);
+  const follower = startCli(["run", "tasks", "-n", "8", "--backend", url, "--reporter", "json"], {
+    cwd: here.path,
+  });
+  await expect
+    .poll(() => query(url, "SELECT FROM mcpvals.trials WHERE state = 'ended'").catch(() => []), {
+      timeout: 60_000,
+    })
+    .not.toEqual([]);
+  follower.child.kill("SIGINT");
+  const stopped = await follower.finished;
+  expect([stopped.code, stopped.stderr]).toEqual([130, expect.stringContaining("no further trial begins")]);
+  const { summary } = JSON.parse(stopped.stdout) as RunResult;
+  expect([summary.skip > 0, summary.pass + summary.skip]).toEqual([true, 8]);
+  const locally = await startCli(["resume", "latest"], { cwd: here.path }).finished;
+  expect([locally.code, locally.stderr]).toEqual([2, expect.stringContaining("is in the database")]);
+  const resumed = await startCli(["resume", `${url}#latest`], { cwd: here.path }).finished;
+  expect([resumed.code, resultIn(here.path).summary.pass]).toEqual([0, 8]);
+  await expectOnce(here.path, url, 8);
+});
+
+it("a worker that cannot run a run says why, here and there, and takes nothing", async () => {
+  const url = await newDatabase();
+  using here = folderOf({
+    "mcp-eval.config.yaml": `server: { transport: stdio, command: mcp-server-everything, env: { KEY: "\${SOME_KEY}" } }
+toolHealthSuites: [{ name: s, tests: [{ name: echo, args: { message: hello }, expectedResult: hello }] }]`,
+  });
+  await using worker = new TestWorker(url);
+  const follower = startCli(["run", "--backend", url], {
+    cwd: here.path,
+    env: { SOME_KEY: "value-of-the-key" },
+  });
+  await worker.cli.until(/takes no trial of the run/);
+  await follower.until(/no worker takes these trials/);
+  expect(worker.cli.output().stderr + follower.output().stderr).toContain("SOME_KEY");
+  expect(
+    worker.cli.output().stderr +
+      JSON.stringify(await query(url, "SELECT head, plan, bundle FROM mcpvals.runs")),
+  ).not.toContain("value-of-the-key");
+  await using _ = new TestWorker(url, [], { SOME_KEY: "another" });
+  expect((await follower.finished).code).toBe(0);
+});
+
+it("labels, versions and systems that do not fit are refused", async () => {
+  const url = await newDatabase();
+  using here = folderOf(tasks());
+  await using plain = new TestWorker(url);
+  const labelled = startCli(["run", "tasks", "--backend", url, "--labels", "gpu"], { cwd: here.path });
+  await plain.cli.until(/asks for gpu/);
+  await using _ = new TestWorker(url, ["--labels", "k8s,gpu"]);
+  expect((await labelled.finished).code).toBe(1);
+  const follower = startCli(["run", "tasks", "--backend", url, "--labels", "none"], { cwd: here.path });
+  await follower.until(/is with the workers/);
+  await query(url, "UPDATE mcpvals.runs SET labels = '{}', version = '9.9.9' WHERE state = 'running'");
+  await using late = new TestWorker(url);
+  await late.cli.until(/it is of mcpvals 9.9.9/);
+  await query(
+    url,
+    "UPDATE mcpvals.runs SET version = (SELECT version FROM mcpvals.workers LIMIT 1), platform = 'plan9-vax' WHERE state = 'running'",
+  );
+  await using later = new TestWorker(url);
+  await later.cli.until(/it is for plan9-vax/);
+  follower.child.kill("SIGKILL");
+  await follower.finished;
+});
+
+it("what trials share is shared by all workers: a lane, a server's limit, and the concurrency of the eval", async () => {
+  const url = await newDatabase();
+  // Each test that runs at the same time as another would find the other's mark.
+  const alone = 'mkdir "$DIR/mark" && sleep 0.2 && rmdir "$DIR/mark"';
+  using shared = folderOf({});
+  using here = folderOf({
+    "tasks/a.yaml": task("a", 0)
+      .replace("sleep 0;", `${alone.replaceAll('"', '\\"')} \\&\\&`)
+      .replaceAll("\\&", "&"),
+  });
+  const env = { DIR: shared.path };
+  await using _one = new TestWorker(url, ["-j", "4"], env);
+  await using _two = new TestWorker(url, ["-j", "4"], env);
+  const outcome = await startCli(["run", "tasks", "-n", "10", "-j", "1", "--backend", url], {
+    cwd: here.path,
+    env,
+  }).finished;
+  expect([outcome.code, outcome.stdout]).toEqual([0, expect.stringContaining("10 passed")]);
+});
+
+it("a worker that is told to end finishes what it runs; told twice it gives it back", async () => {
+  const url = await newDatabase();
+  using here = folderOf({ "tasks/a.yaml": task("a", 3) });
+  const follower = startCli(["run", "tasks", "-n", "2", "-j", "2", "--backend", url], { cwd: here.path });
+  await using first = new TestWorker(url, ["-j", "1"]);
+  const running = (): Promise<readonly object[]> =>
+    query(url, "SELECT id FROM mcpvals.trials WHERE state = 'running'").catch(() => []);
+  await expect.poll(running, { timeout: 60_000 }).toHaveLength(1);
+  first.cli.child.kill("SIGTERM");
+  await first.cli.until(/takes no further trial/);
+  expect((await first.cli.finished).code).toBe(0);
+  await using second = new TestWorker(url, ["-j", "1"]);
+  await expect.poll(running, { timeout: 60_000 }).toHaveLength(1);
+  second.cli.child.kill("SIGTERM");
+  await second.cli.until(/takes no further trial/);
+  await delay(150);
+  second.cli.child.kill("SIGTERM");
+  await second.cli.finished;
+  expect(
+    await query(url, "SELECT state, fence - released AS taken FROM mcpvals.trials ORDER BY state"),
+  ).toEqual([
+    { state: "ended", taken: 1 },
+    { state: "waiting", taken: 0 },
+  ]);
+  await using _ = new TestWorker(url);
+  const { code }: CliOutcome = await follower.finished;
+  expect(code).toBe(0);
+});
+
+/** Passes connections on until it is told to drop everything without closing. */
+async function stallingProxy(
+  port: number,
+): Promise<{ readonly port: number; stall(isStalled: boolean): void } & Disposable> {
+  const sockets = new Set<Socket>();
+  let isStalled = false;
+  const server = createServer((client) => {
+    const upstream = connect(port, "127.0.0.1");
+    for (const [from, to] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(from);
+      from.on("data", (bytes) => void (isStalled || to.write(bytes)));
+      from.on("close", () => to.destroy());
+      from.on("error", () => to.destroy());
+    }
+  });
+  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
+  const address = server.address();
+  return {
+    port: typeof address === "object" && address !== null ? address.port : 0,
+    stall(now) {
+      isStalled = now;
+      // What was dropped cannot be made good: those connections are dead, as behind a router that forgot them.
+      if (!now) for (const socket of sockets) socket.destroy();
+    },
+    [Symbol.dispose]() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+    },
+  };
+}
+
+it("a network that drops everything for a while delays the run, and nothing else", async () => {
+  const url = await newDatabase();
+  using proxy = await stallingProxy(postgres.port);
+  const through = new URL(url);
+  through.host = `127.0.0.1:${proxy.port}`;
+  using here = folderOf(tasks(0.2));
+  await using _direct = new TestWorker(url, ["-j", "1"]);
+  await using _behind = new TestWorker(through.href, ["-j", "2"]);
+  const follower = startCli(["run", "tasks", "-n", "10", "--backend", through.href, "-q"], {
+    cwd: here.path,
+  });
+  await expect
+    .poll(() => query(url, "SELECT FROM mcpvals.trials WHERE state = 'ended'").catch(() => []), {
+      timeout: 60_000,
+    })
+    .not.toEqual([]);
+  proxy.stall(true);
+  await delay(3000);
+  proxy.stall(false);
+  const { code, stderr } = await follower.finished;
+  expect([code, stderr]).toEqual([1, expect.anything()]);
+  await expectOnce(here.path, url, 30);
+});
+
+it("says what is wrong with a database", async () => {
+  const url = await newDatabase();
+  using here = folderOf(tasks());
+  const say = async (address: string): Promise<readonly unknown[]> => {
+    const { code, stderr } = await startCli(["run", "tasks", "--backend", address], { cwd: here.path })
+      .finished;
+    expect(stderr).not.toContain(encodeURIComponent(postgres.password));
+    return [code, stderr];
+  };
+  const changed = (change: (parts: URL) => void): string => {
+    const parts = new URL(url);
+    change(parts);
+    return parts.href;
+  };
+  expect(await say("http://example.invalid/x")).toEqual([
+    2,
+    expect.stringContaining("no address of a PostgreSQL database"),
+  ]);
+  expect(await say(changed((parts) => (parts.port = "1")))).toEqual([
+    3,
+    expect.stringContaining("store/unreachable"),
+  ]);
+  expect(await say(changed((parts) => (parts.password = "wrong")))).toEqual([
+    2,
+    expect.stringContaining("store/no-access"),
+  ]);
+  expect(await say(changed((parts) => (parts.pathname = "/absent")))).toEqual([
+    2,
+    expect.stringContaining("store/no-access"),
+  ]);
+  // Somebody without rights, before and after there are tables.
+  await query(url, "CREATE ROLE nobody LOGIN PASSWORD 'secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
+  const nobody = changed((parts) => ([parts.username, parts.password] = ["nobody", "secret"]));
+  expect(await say(nobody)).toEqual([2, expect.stringContaining("there are no tables of mcpvals")]);
+  await using worker = new TestWorker(url);
+  await worker.cli.until(/takes trials from/);
+  expect(await say(nobody)).toEqual([2, expect.stringContaining("store/no-access")]);
+  // A worker needs no more than its role, with which it can drop nothing and change no plan.
+  await query(url, "GRANT mcpvals_worker TO nobody");
+  await worker[Symbol.asyncDispose]();
+  await using _ = new TestWorker(nobody);
+  expect((await startCli(["run", "tasks", "--backend", url], { cwd: here.path }).finished).code).toBe(1);
+  for (const text of [
+    "DROP TABLE mcpvals.runs",
+    "UPDATE mcpvals.runs SET plan = ''",
+    "DELETE FROM mcpvals.trials",
+  ])
+    await expect(query(nobody, text)).rejects.toThrow(/must be owner|permission denied/);
+  await query(url, "UPDATE mcpvals.schema_version SET version = 99");
+  expect(await say(url)).toEqual([2, expect.stringContaining("newer version of mcpvals")]);
+});
+
+it("a file that was cut in the database is refused before a trial is taken", async () => {
+  const url = await newDatabase();
+  using here = folderOf(tasks());
+  const follower = startCli(["run", "tasks", "--backend", url], { cwd: here.path });
+  await follower.until(/is with the workers/);
+  await query(url, "UPDATE mcpvals.files SET content = substring(content for 10)");
+  await using worker = new TestWorker(url);
+  await worker.cli.until(/takes no trial of the run/);
+  await follower.until(/no worker takes these trials/);
+  expect(await query(url, "SELECT FROM mcpvals.trials WHERE fence > 0")).toEqual([]);
+  follower.child.kill("SIGKILL");
+  await follower.finished;
+});
