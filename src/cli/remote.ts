@@ -5,7 +5,7 @@ import { visibleText } from "../base/visible-text.ts";
 import { workingFolder, writeError } from "./terminal.ts";
 
 /** The variable with the address of the database of runs. */
-export const databaseVariable = "MCPVALS_DATABASE_URL";
+const databaseVariable = "MCPVALS_DATABASE_URL";
 
 /** A run in a database. */
 export interface RemoteName {

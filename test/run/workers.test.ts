@@ -92,13 +92,19 @@ async function expectOnce(cwd: string, url: string, count: number): Promise<void
   );
 }
 
+/** Workers that end with their test. */
+const together = (...workers: readonly TestWorker[]): AsyncDisposable => ({
+  async [Symbol.asyncDispose]() {
+    await Promise.all(workers.map((worker) => worker[Symbol.asyncDispose]()));
+  },
+});
+
 it("workers run what this machine would: the same rows, the same exit code, and the record can be read from anywhere", async () => {
   const url = await newDatabase();
   using here = folderOf(tasks());
   using local = folderOf(tasks());
   const alone = await startCli(["run", "tasks", "-n", "4"], { cwd: local.path }).finished;
-  await using _one = new TestWorker(url, ["-j", "2"]);
-  await using _two = new TestWorker(url, ["-j", "2"]);
+  await using _ = together(new TestWorker(url, ["-j", "2"]), new TestWorker(url, ["-j", "2"]));
   const remote = await startCli(["run", "tasks", "-n", "4", "--backend", url], { cwd: here.path }).finished;
   expect([remote.code, remote.stderr]).toEqual([alone.code, expect.stringContaining("npx mcpvals attach")]);
   expect(rows(resultIn(here.path))).toEqual(rows(resultIn(local.path)));
@@ -266,8 +272,7 @@ it("what trials share is shared by all workers: a lane, a server's limit, and th
       .replaceAll("\\&", "&"),
   });
   const env = { DIR: shared.path };
-  await using _one = new TestWorker(url, ["-j", "4"], env);
-  await using _two = new TestWorker(url, ["-j", "4"], env);
+  await using _ = together(new TestWorker(url, ["-j", "4"], env), new TestWorker(url, ["-j", "4"], env));
   const outcome = await startCli(["run", "tasks", "-n", "10", "-j", "1", "--backend", url], {
     cwd: here.path,
     env,
@@ -344,8 +349,7 @@ it("a network that drops everything for a while delays the run, and nothing else
   const through = new URL(url);
   through.host = `127.0.0.1:${proxy.port}`;
   using here = folderOf(tasks(0.2));
-  await using _direct = new TestWorker(url, ["-j", "1"]);
-  await using _behind = new TestWorker(through.href, ["-j", "2"]);
+  await using _ = together(new TestWorker(url, ["-j", "1"]), new TestWorker(through.href, ["-j", "2"]));
   const follower = startCli(["run", "tasks", "-n", "10", "--backend", through.href, "-q"], {
     cwd: here.path,
   });

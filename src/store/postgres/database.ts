@@ -30,7 +30,7 @@ export class Database implements Sql, AsyncDisposable {
       query_timeout: answerMs,
     });
     // The next query of that connection, or of a new one, says what is wrong.
-    this.#pool.on("error", () => undefined);
+    this.#pool.on("error", ignore);
   }
 
   async query<Row extends object>(text: string, values?: readonly unknown[]): Promise<readonly Row[]> {
@@ -47,7 +47,6 @@ export class Database implements Sql, AsyncDisposable {
   async transaction<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect();
     // A connection that breaks says so twice: here, where nobody would hear it, and to the query, which throws it.
-    const ignore = (): void => undefined;
     client.on("error", ignore);
     let failure: Error | undefined;
     try {
@@ -71,6 +70,8 @@ export class Database implements Sql, AsyncDisposable {
   }
 }
 
+const ignore = (): void => undefined;
+
 function within(client: PoolClient): Sql {
   return {
     async query<Row extends object>(text: string, values?: readonly unknown[]) {
@@ -81,7 +82,7 @@ function within(client: PoolClient): Sql {
 }
 
 /** Whether a text is the address of a PostgreSQL database. */
-export function isDatabaseUrl(text: string): boolean {
+function isDatabaseUrl(text: string): boolean {
   return /^postgres(?:ql)?:\/\//.test(text);
 }
 
@@ -134,7 +135,7 @@ const outages = new Set(
 );
 
 /** Whether an error of the driver says that the database cannot be reached or used for now, so that it may help to try again. */
-export function isOutage(error: unknown): boolean {
+function isOutage(error: unknown): boolean {
   const code = codeOf(error) ?? "";
   return (
     outages.has(code) ||

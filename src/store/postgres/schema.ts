@@ -2,7 +2,7 @@ import { McpvalsError } from "../../base/error.ts";
 import type { Database, Sql } from "./database.ts";
 
 /** The schema of our tables, and that of pg-boss. */
-export const ownSchema = "mcpvals";
+const ownSchema = "mcpvals";
 export const queueSchema = "mcpvals_queue";
 /** What a worker may do: no more than to take trials and to add what happened in them. */
 const workerRole = "mcpvals_worker";
@@ -80,7 +80,7 @@ const grants = `
   GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA ${queueSchema} TO ${workerRole};`;
 
 /** The version of the schema that this version of mcpvals uses. */
-export const schemaVersion = migrations.length;
+const schemaVersion = migrations.length;
 
 /**
  * Brings the schema to {@link schemaVersion}, where this user may. Returns whether it may. Throws `store/other-schema` for one that is newer, or older
