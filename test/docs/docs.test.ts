@@ -97,6 +97,8 @@ class PageRunner {
     jsonc: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.json`)),
     // A later block names it.
     csv: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.csv`)),
+    // Statements for a database; test/run/workers.test.ts makes such a role.
+    sql: () => Promise.resolve(),
     markdown: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.md`)),
     ts: (block) => this.#runProgram(block),
     // A later line runs it.

@@ -79,7 +79,10 @@ export async function submitRun(url: string, loaded: RunInput, options: SubmitOp
 export async function attachRun(url: string, name: string, options: RemoteOptions): Promise<Followed> {
   const onOutage = (error: unknown): void => options.onNote?.(`${messageOf(error)}; trying again`);
   await using runs = await RemoteRuns.open(url, { waitMs: longestWaitMs, onOutage });
-  const run = await runs.read(await idOf(runs, name));
+  const run = await runs.persist(async () => runs.read(await idOf(runs, name)), {
+    forMs: longestWaitMs,
+    onOutage,
+  });
   return await followRun(runs, run, (onEnded) => openFolder(run, options, onEnded), {
     ...run.rules,
     ...options,

@@ -11,7 +11,6 @@ import { KeptEvidence } from "../../report/evidence.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../../report/reporter.ts";
 import { RunReplay } from "../../report/replay.ts";
 import { notRun, ungradedTrial } from "../../report/result.ts";
-import { persist } from "../../store/postgres/database.ts";
 import type { RemoteRuns, Stop, SubmittedRun } from "../../store/postgres/runs.ts";
 import type { RunFolder } from "../../store/run-folder.ts";
 import { readTrace, type Trajectory } from "../../trace/trajectory.ts";
@@ -89,7 +88,7 @@ export async function followRun(
   let stop: Stop | undefined;
 
   const ask = <T>(work: () => Promise<T>): Promise<T> =>
-    persist(work, {
+    runs.persist(work, {
       forMs: wait ? longestOutageMs : 0,
       signal: cancelling,
       onOutage: () => onNote?.(`the database ${runs.name} does not answer; trying again`),

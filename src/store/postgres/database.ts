@@ -1,4 +1,4 @@
-import { Pool, type PoolClient } from "pg";
+import { DatabaseError, Pool, type PoolClient } from "pg";
 import { codeOf, McpvalsError, messageOf } from "../../base/error.ts";
 import { pause } from "../../process/deadline.ts";
 
@@ -142,6 +142,11 @@ function isOutage(error: unknown): boolean {
     code.startsWith("08") ||
     /connection (?:terminated|ended)|timeout|not queryable|client was closed/i.test(messageOf(error))
   );
+}
+
+/** Whether an error comes from the driver, or from the network below it. */
+export function isDriverError(error: unknown): boolean {
+  return error instanceof DatabaseError || isOutage(error);
 }
 
 export interface Persistence {

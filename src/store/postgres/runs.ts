@@ -6,7 +6,7 @@ import type { Budget } from "../../model/eval.ts";
 import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
 import type { RunHead } from "../../model/result.ts";
 import type { BundledFile, BundleManifest } from "../bundle.ts";
-import { Database, databaseError, persist, type Sql } from "./database.ts";
+import { Database, databaseError, isDriverError, persist, type Persistence, type Sql } from "./database.ts";
 import { grantWorkers, migrate, oneAtATime, queueSchema } from "./schema.ts";
 
 const compress = promisify(gzip);
@@ -114,6 +114,27 @@ export interface OpenOptions {
   readonly onOutage?: (error: unknown) => void;
 }
 
+/** Makes or changes the tables where this user may, and starts the queue. */
+async function startQueue(database: Database): Promise<PgBoss> {
+  const isOwner = await migrate(database);
+  const queue = new PgBoss({
+    db: { executeSql: (text, values) => database.raw(text, values) },
+    schema: queueSchema,
+    migrate: isOwner,
+    createSchema: isOwner,
+    schedule: false,
+    supervise: false,
+    monitorIntervalSeconds: Math.ceil(heartbeatSeconds / 5),
+  });
+  // What goes wrong in its background work shows in what is asked of it.
+  queue.on("error", () => undefined);
+  // Several that begin at once would make the same tables.
+  if (isOwner) await oneAtATime(database, () => queue.start());
+  else await queue.start();
+  if (isOwner) await grantWorkers(database);
+  return queue;
+}
+
 /** The runs of a PostgreSQL database, and the queue of their trials. */
 export class RemoteRuns implements AsyncDisposable {
   readonly #database: Database;
@@ -134,26 +155,20 @@ export class RemoteRuns implements AsyncDisposable {
   ): Promise<RemoteRuns> {
     const database = new Database(url, connections);
     try {
-      const isOwner = await persist(() => migrate(database), { forMs, ...(onOutage && { onOutage }) });
-      const queue = new PgBoss({
-        db: { executeSql: (text, values) => database.raw(text, values) },
-        schema: queueSchema,
-        migrate: isOwner,
-        createSchema: isOwner,
-        schedule: false,
-        supervise: false,
-        monitorIntervalSeconds: Math.ceil(heartbeatSeconds / 5),
-      });
-      // What goes wrong in its background work shows in what is asked of it.
-      queue.on("error", () => undefined);
-      // Several that begin at once would make the same tables.
-      if (isOwner) await oneAtATime(database, () => queue.start());
-      else await queue.start();
-      if (isOwner) await grantWorkers(database);
+      const queue = await persist(() => startQueue(database), { forMs, ...(onOutage && { onOutage }) });
       return new RemoteRuns(database, queue);
     } catch (cause) {
       await database[Symbol.asyncDispose]();
       throw databaseError(cause, database.name);
+    }
+  }
+
+  /** As {@link persist}. Throws `store/unreachable` and `store/no-access` for errors of the database. */
+  async persist<T>(work: () => Promise<T>, options: Persistence): Promise<T> {
+    try {
+      return await persist(work, options);
+    } catch (cause) {
+      throw isDriverError(cause) ? databaseError(cause, this.name) : cause;
     }
   }
 
