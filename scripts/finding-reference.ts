@@ -1,5 +1,5 @@
 import { findingRules } from "../src/check/catalogue.ts";
-import type { Rule } from "../src/check/check-view.ts";
+import { owaspTop10, type Rule } from "../src/check/check-view.ts";
 
 /** The page of all findings of `mcpvals check`, in Markdown, made from the rules. */
 export function findingReference(): string {
@@ -38,9 +38,14 @@ const meanings: Readonly<Record<string, string>> = {
     "What the specification allows and known clients refuse or change all the same. The source of each is a report about that client.",
   call: "Answers to calls with generated arguments: valid ones, and invalid ones that a tool must refuse.",
   stability: "Definitions that change.",
+  security:
+    "What a server does among planted secrets, with `--security`: see [Security of servers](../security-checks.md). Each has an event that shows it.",
 };
 
-function section(code: string, { severity, onRequest, title, why, fix, bad, good, source }: Rule): string {
+function section(
+  code: string,
+  { severity, onRequest, title, why, fix, bad, good, source, weakness }: Rule,
+): string {
   return [
     `### ${code}`,
     "",
@@ -54,6 +59,12 @@ function section(code: string, { severity, onRequest, title, why, fix, bad, good
     "```",
     "",
     `Source: ${sourceText(source)}`,
+    ...(weakness === undefined
+      ? []
+      : [
+          "",
+          `Weakness: OWASP MCP Top 10 ${weakness.owasp} (${owaspTop10[weakness.owasp]}), [CWE-${weakness.cwe}](https://cwe.mitre.org/data/definitions/${weakness.cwe}.html)`,
+        ]),
     "",
   ].join("\n");
 }

@@ -52,6 +52,8 @@ export interface CheckOptions extends TargetOptions {
   readonly update?: boolean;
   /** Whether the official conformance suite, `@modelcontextprotocol/conformance`, runs, too. Default: the config's, else false. */
   readonly conformance?: boolean;
+  /** Whether the servers run in a sandbox with planted secrets, and what they touch is watched. Default: the config's, else false. */
+  readonly security?: boolean;
   /** Folder that keeps the runs, or false to keep nothing. Default: `.mcpvals/runs` below `cwd`. */
   readonly output?: string | false;
   /** Aborting stops the check; the verdict of the result is then `interrupted`. */
@@ -72,7 +74,17 @@ export interface CheckResult extends Evaluation {
  */
 export async function check(target: Target, options: CheckOptions = {}): Promise<CheckResult> {
   checkOptions("check", options, optionChecks);
-  const { calls, disable, enable, callTimeoutMs: callMs, maxWarnings, update, output, conformance } = options;
+  const {
+    calls,
+    disable,
+    enable,
+    callTimeoutMs: callMs,
+    maxWarnings,
+    update,
+    output,
+    conformance,
+    security,
+  } = options;
   const { signal = new AbortController().signal, cwd = process.cwd() } = options;
   const snapshot = options.snapshot === undefined ? undefined : resolve(cwd, options.snapshot);
   const loaded = await loadServers(target, { ...options, signal });
@@ -81,7 +93,18 @@ export async function check(target: Target, options: CheckOptions = {}): Promise
     signal,
     keepPassed: true,
     isWhole: loaded.file !== undefined && options.server === undefined,
-    ...exact({ calls, disable, enable, callMs, maxWarnings, snapshot, update, output, conformance }),
+    ...exact({
+      calls,
+      disable,
+      enable,
+      callMs,
+      maxWarnings,
+      snapshot,
+      update,
+      output,
+      conformance,
+      security,
+    }),
   });
   const evaluation = evaluationOf(outcome);
   return { ...evaluation, findings: findingsOf(evaluation.trials) };
@@ -99,6 +122,7 @@ const optionChecks: OptionChecks<CheckOptions> = {
   snapshot: [isText, "the path of a file"],
   update: yesOrNo,
   conformance: yesOrNo,
+  security: yesOrNo,
   maxWarnings: [(value) => Number.isInteger(value) && Number(value) >= 0, "a whole number from 0"],
 };
 

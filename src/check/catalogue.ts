@@ -15,6 +15,7 @@ import { probeReads, readRules } from "./reads.ts";
 import { probeRequests, requestRules } from "./requests.ts";
 import { schemaRules, uncheckedRules } from "./schemas.ts";
 import { serverMessageRules } from "./server-messages.ts";
+import { probeSecurity, securityRules } from "./security.ts";
 import { probeShutdown, shutdownRules } from "./shutdown.ts";
 import { probeStability, stabilityRules } from "./stability.ts";
 
@@ -54,6 +55,7 @@ const parts: Readonly<Record<CheckKind, Part>> = {
   },
   calls: { probe: probeCalls, rules: [protocolRules, callRules, uncheckedRules] },
   reads: { probe: probeReads, rules: [protocolRules, readRules] },
+  security: { probe: probeSecurity, rules: [protocolRules, securityRules] },
   stability: { probe: probeStability, rules: [protocolRules, stabilityRules] },
 };
 

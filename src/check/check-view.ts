@@ -436,6 +436,25 @@ export interface RuleContext {
 /** The time for validating what a server declares is spent. */
 export class OutOfTime extends Error {}
 
+export interface Weakness {
+  readonly owasp: keyof typeof owaspTop10;
+  readonly cwe: number;
+}
+
+/** The OWASP MCP Top 10 (2025). */
+export const owaspTop10 = {
+  MCP01: "Token mismanagement and secret exposure",
+  MCP02: "Privilege escalation via scope creep",
+  MCP03: "Tool poisoning",
+  MCP04: "Software supply chain attacks and dependency tampering",
+  MCP05: "Command injection and execution",
+  MCP06: "Prompt injection via contextual payloads",
+  MCP07: "Insufficient authentication and authorization",
+  MCP08: "Lack of audit and telemetry",
+  MCP09: "Shadow MCP servers",
+  MCP10: "Context injection and over-sharing",
+} as const;
+
 /** A kind of defect of a server: its check and its documentation (docs/reference/findings.md) in one record. */
 export interface Rule {
   readonly severity: Severity;
@@ -452,6 +471,8 @@ export interface Rule {
   readonly good: string;
   /** What the rule rests on: a section of a specification, or a public issue as OWNER/REPOSITORY#NUMBER. */
   readonly source: string;
+  /** Which weakness it shows: of the OWASP MCP Top 10 (2025), and of the CWE list. Absent: it is not about security. */
+  readonly weakness?: Weakness;
   find(view: CheckView, context: RuleContext): Iterable<Found> | AsyncIterable<Found>;
 }
 

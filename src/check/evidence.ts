@@ -24,6 +24,10 @@ export function evidenceIn(view: CheckView): CheckEvidence {
       const lack = `none of the ${made} calls with valid arguments succeeded; give the server what it works with (${needs}), or call more tools with --calls all`;
       return { evidence: answered, lack };
     }
+    case "security": {
+      if (spec.calls === undefined) return lacking(answers(exchanges), "the server answered nothing");
+      return lacking(answers(exchangesOf(exchanges, "tools/call")), "the server answered no call in time");
+    }
     case "reads":
       return lacking(answeredReads(view), "the server gave no resource and no prompt that it lists");
     case "stability":

@@ -1,4 +1,5 @@
 import type {
+  CapabilityProfile,
   CheckKind,
   CheckSettings,
   CheckSpec,
@@ -11,6 +12,7 @@ import type { ServerSpec } from "../model/server.ts";
 import type { Task } from "../model/task.ts";
 import { McpvalsError } from "../base/error.ts";
 import { type Listed, listingOf, methodOf, OutOfTime, readCheck, type Surface } from "./check-view.ts";
+import { attacksOn, realisticCalls } from "./attacks.ts";
 import { failedSecondStart } from "./lists.ts";
 import { asList, asObject, exact, isJsonObject, type JsonObject } from "../base/json.ts";
 import { type EventBody, eventsOf, type TraceEvent } from "../model/event.ts";
@@ -22,6 +24,10 @@ import { generateCalls } from "./generate-calls.ts";
 import { probeServer } from "./server-prober.ts";
 
 export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | "callMs"> {
+  /** The servers run in a sandbox with planted secrets, where that is possible, and what they touch is watched. */
+  readonly security: boolean;
+  /** The committed profile of a server; `reported` is the name that it gives itself. */
+  readonly profileOf?: ((server: string, reported: string) => CapabilityProfile | undefined) | undefined;
   /** The committed listing that a server's must equal; `reported` is the name that it gives itself. Absent: none is compared. */
   readonly snapshotOf?: ((server: string, reported: string) => JsonObject) | undefined;
   readonly suite?: ConformanceSuite | undefined;
@@ -53,9 +59,10 @@ export async function planCheck(
 ): Promise<CheckPlan> {
   const discoveries = new Map(
     await Promise.all(
-      Object.entries(servers).map(
-        async ([name, spec]) => [name, await discover(name, spec, options)] as const,
-      ),
+      Object.entries(servers).map(async ([name, spec]) => {
+        const watching = options.security ? await planWatching(spec, options.signal) : undefined;
+        return [name, await discover(name, spec, { ...options, watching })] as const;
+      }),
     ),
   );
   const errors = [...discoveries.values()].map(({ record }) => record.error);
@@ -76,17 +83,35 @@ interface Discovery {
   readonly runsOnce: boolean;
   readonly hasSession: boolean;
   readonly record: PlanRecord;
+  /** Absent: the check is not about security. */
+  readonly watching: Watching | undefined;
+}
+
+/** Whether a server is confined, what is seen of it, and why not all. */
+type Watching = Pick<CheckSpec, "confined" | "watched" | "notWatched">;
+
+async function planWatching(spec: ServerSpec, signal: AbortSignal): Promise<Watching> {
+  const { findTracer, whyNotConfined } = await import("./world.ts");
+  const notWatched = await whyNotConfined(spec, signal);
+  if (notWatched !== undefined) return { notWatched };
+  if ((await findTracer(signal)) !== undefined) return { confined: true, watched: "all" };
+  return {
+    confined: true,
+    watched: "files",
+    notWatched: "strace is not there, or does not work here, so that only changes of files are seen",
+  };
 }
 
 /** What a server offers. Throws the signal's reason. */
 async function discover(
   server: string,
   spec: ServerSpec,
-  { callMs, signal }: Pick<CheckOptions, "callMs" | "signal">,
+  { callMs, signal, watching }: Pick<CheckOptions, "callMs" | "signal"> & Pick<Discovery, "watching">,
 ): Promise<Discovery> {
   const events: TraceEvent[] = [];
   const bodies: EventBody[] = [];
-  const check: CheckSpec = { kind: "definitions", disable: [] };
+  const confined = exact({ confined: watching?.confined });
+  const check: CheckSpec = { kind: "definitions", disable: [], ...confined };
   const emit = (body: EventBody): number => {
     bodies.push(body);
     return events.push({ ...body, seq: bodies.length, at: performance.now(), trial: "" });
@@ -107,7 +132,7 @@ async function discover(
   const runsOnce = failedSecondStart(probes) !== undefined;
   if (surface.evidence === undefined) error ??= exitAtStart(events);
   const hasSession = error === undefined && surface.evidence !== undefined;
-  return { surface, runsOnce, hasSession, record: { events: bodies, error, durationMs } };
+  return { surface, runsOnce, hasSession, record: { events: bodies, error, durationMs }, watching };
 }
 
 /** The error for a program that ended before it had answered anything, since it may lack an argument, a variable or a service. */
@@ -139,10 +164,11 @@ async function tasksOf(
 ): Promise<readonly Task[]> {
   const discovery = discoveries.get(server);
   if (discovery === undefined) return [];
-  const { surface, runsOnce, hasSession } = discovery;
+  const { surface, runsOnce, hasSession, watching } = discovery;
+  const confined = exact({ confined: watching?.confined });
   const { calls: policy, disable, snapshotOf, validationOf } = options;
   const validateSchema = validationOf();
-  if (!hasSession) return [checkTask(server, { kind: "handshake", disable })];
+  if (!hasSession) return [checkTask(server, { kind: "handshake", disable, ...confined })];
   const planned: PlannedCall[] = [];
   const notCalled: NotCalled[] = [];
   const leaveOut = (tool: string, obstacle: keyof typeof obstacles): void =>
@@ -184,6 +210,11 @@ async function tasksOf(
       sharedNames: sharedNames(server, discoveries),
     },
     requests: {},
+    security: watching && {
+      ...watching,
+      ...(watching.confined === true ? { calls: await securityCalls(spec, surface, validateSchema) } : {}),
+      ...exact({ profile: options.profileOf?.(server, surface.name) }),
+    },
     stability: {
       listing: listingOf(surface, { exact: true }),
       ...(snapshot === undefined ? exact({ skipped: whyNothingIsCompared(surface) }) : { snapshot }),
@@ -194,8 +225,42 @@ async function tasksOf(
         : conformance && { conformance },
   };
   return Object.entries(ofKind).flatMap(([kind, rest]) =>
-    rest === undefined ? [] : [checkTask(server, { kind: kind as CheckKind, disable, runsOnce, ...rest })],
+    rest === undefined
+      ? []
+      : [checkTask(server, { kind: kind as CheckKind, disable, runsOnce, ...confined, ...rest })],
   );
+}
+
+/** Tools that are attacked, so that a server with hundreds does not take an hour. */
+const maxAttackedTools = 40;
+
+/** The calls of a check of security: of each tool ordinary ones, then those with hostile arguments. */
+async function securityCalls(
+  spec: ServerSpec,
+  { tools }: Surface,
+  validateSchema: ValidateSchema,
+): Promise<readonly PlannedCall[]> {
+  if (spec.transport !== "stdio") return [];
+  const { givenFolders } = await import("./world.ts");
+  const [{ path: folder } = { path: "" }] = await givenFolders(spec);
+  const planned: PlannedCall[] = [];
+  for (const [index, { name, isNamed, definition }] of tools.slice(0, maxAttackedTools).entries()) {
+    const { inputSchema = {} } = definition;
+    if (!isNamed || !isJsonObject(inputSchema)) continue;
+    try {
+      const valid = (await generateCalls(name, inputSchema, validateSchema)).filter(
+        ({ expects }) => expects === "result",
+      );
+      const whole = valid.find(({ why }) => why === "all arguments") ?? valid[0];
+      if (whole === undefined) continue;
+      const usual = valid.filter((each) => each === valid[0] || each === whole);
+      planned.push(...usual, ...realisticCalls(whole, inputSchema, folder));
+      planned.push(...attacksOn(whole, inputSchema, { folder, id: String(index) }));
+    } catch (error) {
+      if (!(error instanceof OutOfTime)) throw error;
+    }
+  }
+  return planned;
 }
 
 /** Maximum number of resources that a check reads, and of prompts that it gets. */

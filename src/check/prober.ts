@@ -14,7 +14,7 @@ export interface Prober {
   /** Starts the server once more, or prepares for reaching it. Throws McpvalsError when that fails. */
   start(): Promise<ProbedServer>;
   /** Starts the server and begins a session. Ends the probe where there is none; throws as `start`. */
-  connect(): Promise<Session>;
+  connect(options?: ConnectOptions): Promise<Session>;
   /**
    * The result of a handshake. Ends the probe where there is none; throws McpvalsError for an address at which no server can be
    * reached, unless one was before.
@@ -26,6 +26,8 @@ export interface Prober {
   listAll(session: Session): Promise<void>;
   /** Runs a scenario of the official conformance suite against a server that was just started. Undefined: it did not end in time. */
   runScenario(suite: ConformanceSuite, scenario: string): Promise<readonly ConformanceCheck[] | undefined>;
+  /** Stops everything, and puts what a confined server can touch where it was at first. */
+  plant(): Promise<void>;
   /** Records a fact that no message shows. */
   record(event: Extract<EventBody, { readonly type: "conformance.checked" }>): void;
   /**
@@ -56,6 +58,14 @@ export interface Session {
   readonly capabilities: JsonObject;
 }
 
+export interface ConnectOptions {
+  /** The modern era is not tried where another version is refused. */
+  readonly exactly?: boolean;
+  readonly headers?: Headers | undefined;
+  /** As which client it introduces itself. Absent: as mcpvals. */
+  readonly clientName?: string;
+}
+
 /** HTTP headers besides those that every request has. */
 export type Headers = Readonly<Record<string, string>>;
 
@@ -65,12 +75,9 @@ export interface ProbeClient {
   readonly isLost: boolean;
   /**
    * Begins a session: `initialize` with a version, or where the server wants the modern era `server/discover`. Gives the answer that
-   * decides; after a result the client is ready. `exactly`: the modern era is not tried where another version is refused.
+   * decides; after a result the client is ready.
    */
-  connect(
-    version?: string,
-    options?: { readonly exactly?: boolean; readonly headers?: Headers | undefined },
-  ): Promise<Answer>;
+  connect(version?: string, options?: ConnectOptions): Promise<Answer>;
   /** Sends a request and waits for its answer. */
   request(method: string, params?: JsonObject, options?: RequestOptions): Promise<Answer>;
   /** Sends a request; its answer comes later. */

@@ -18,7 +18,14 @@ import {
 } from "../servers/messages/json-rpc.ts";
 import { errorCodes } from "../model/error-codes.ts";
 import { legacyVersions, modernVersion } from "../model/mcp-versions.ts";
-import type { Answer, Headers, ProbeClient, RequestOptions, StartedRequest } from "./prober.ts";
+import type {
+  Answer,
+  Headers,
+  ConnectOptions,
+  ProbeClient,
+  RequestOptions,
+  StartedRequest,
+} from "./prober.ts";
 
 /** Memory for what servers send, in bytes; all clients of one trial share it. */
 export interface Allowance {
@@ -75,9 +82,9 @@ export class RawClient implements ProbeClient {
 
   async connect(
     version: string = legacyVersions[0],
-    { exactly = false, headers }: { readonly exactly?: boolean; readonly headers?: Headers | undefined } = {},
+    { exactly = false, headers, clientName = "mcpvals" }: ConnectOptions = {},
   ): Promise<Answer> {
-    const clientInfo = { name: "mcpvals", version: this.#options.version };
+    const clientInfo = { name: clientName, version: this.#options.version };
     const timeoutMs = this.#options.startMs;
     if (version === modernVersion) {
       this.#meta = {
@@ -89,7 +96,8 @@ export class RawClient implements ProbeClient {
     }
     const params = { protocolVersion: version, capabilities: {}, clientInfo };
     const answer = await this.request("initialize", params, { timeoutMs, headers });
-    if (!exactly && wantsModern(refusalIn(answer))) return this.connect(modernVersion, { headers });
+    if (!exactly && wantsModern(refusalIn(answer)))
+      return this.connect(modernVersion, { headers, clientName });
     if (answer.kind === "result") await this.notify("notifications/initialized");
     return answer;
   }

@@ -16,6 +16,7 @@ import { runScenario } from "./conformance-suite.ts";
 import type {
   Answer,
   ConformanceCheck,
+  ConnectOptions,
   HttpRefusal,
   ProbeClient,
   ProbedServer,
@@ -23,6 +24,7 @@ import type {
   Session,
 } from "./prober.ts";
 import { type Allowance, RawClient } from "./raw-client.ts";
+import type { World } from "./world.ts";
 
 export interface ProberOptions {
   readonly server: string;
@@ -74,6 +76,8 @@ class ServerProber implements Prober, AsyncDisposable {
   /** Whether a session was open before, so that the server can be reached. */
   #wasReached = false;
   #gateway: Gateway | undefined;
+  #entering: Promise<World> | undefined;
+  #world: World | undefined;
 
   constructor(options: ProberOptions) {
     this.server = options.server;
@@ -93,10 +97,33 @@ class ServerProber implements Prober, AsyncDisposable {
   async #startHost(): Promise<ServerHost> {
     const { server, spec, emit, signal } = this.#options;
     signal.throwIfAborted();
-    const host = await openHost(server, spec);
+    const host = await openHost(server, (await this.#enter())?.spec ?? spec);
     this.#hosts.add(host);
     host.watch(emit);
     return host;
+  }
+
+  /** What a confined server sees; undefined: it is not confined. */
+  async #enter(): Promise<World | undefined> {
+    const { spec, check, signal } = this.#options;
+    if (check.confined !== true || spec.transport !== "stdio") return undefined;
+    const traces = check.watched === "all";
+    // A trial may start several at the same time.
+    this.#entering ??= import("./world.ts").then(({ World }) => World.create(spec, { traces, signal }));
+    return (this.#world = await this.#entering);
+  }
+
+  async plant(): Promise<void> {
+    await Promise.all([...this.#hosts].map((host) => this.#stop(host)));
+    this.#hosts.clear();
+    await (await this.#enter())?.plant();
+  }
+
+  /** Records what the server has touched since the last time. */
+  async #look(): Promise<void> {
+    const { server, emit, check } = this.#options;
+    if (check.kind !== "security") return;
+    for (const seen of (await this.#world?.look()) ?? []) emit({ type: "server.access", server, ...seen });
   }
 
   #open(host: ServerHost): RawClient {
@@ -151,10 +178,10 @@ class ServerProber implements Prober, AsyncDisposable {
     return (await this.#gateway.open({ host, emit, filters })).url;
   }
 
-  async connect(): Promise<Session> {
+  async connect(options?: ConnectOptions): Promise<Session> {
     const server = await this.start();
     const client = server.open();
-    const { capabilities } = this.hello(await client.connect());
+    const { capabilities } = this.hello(await client.connect(undefined, options));
     return { server, client, capabilities: isJsonObject(capabilities) ? capabilities : {} };
   }
 
@@ -195,11 +222,13 @@ class ServerProber implements Prober, AsyncDisposable {
     };
     try {
       const value = await work();
+      await this.#look();
       const loss = this.#takeLoss();
       finish(loss === undefined ? "done" : "lost", loss?.reason);
       return value;
     } catch (error) {
       signal.throwIfAborted();
+      await this.#look();
       if (!(error instanceof ProbeEnded)) {
         finish("lost", error);
         throw error;
@@ -239,6 +268,7 @@ class ServerProber implements Prober, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#gateway?.close();
     await Promise.all([...this.#hosts].map((host) => host.stop()));
+    await this.#world?.[Symbol.asyncDispose]();
   }
 }
 

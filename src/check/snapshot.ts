@@ -4,6 +4,7 @@ import { dirname } from "node:path";
 import { McpvalsError, messageOf } from "../base/error.ts";
 import { readRegularFile } from "../base/files.ts";
 import { isJsonObject, type Json, type JsonObject, mapValues } from "../base/json.ts";
+import { type CapabilityProfile, profileSchema } from "../model/check.ts";
 import { readJsonText } from "../base/read-json.ts";
 
 /**
@@ -29,6 +30,21 @@ export async function readSnapshot(
     location: { file },
     hint: "Name another file, or remove it and check once with --update, which writes it again.",
   });
+}
+
+/** The profile in a snapshot. Throws McpvalsError `config/invalid-value`. */
+export function readProfile(file: string, profile: Json): CapabilityProfile {
+  const { success, data, error } = profileSchema.safeParse(profile);
+  if (success) return data;
+  const at = error.issues[0]?.path.join(".") ?? "";
+  throw new McpvalsError(
+    "config/invalid-value",
+    `${file} has a profile that cannot be read: ${at}: ${error.issues[0]?.message}`,
+    {
+      location: { file },
+      hint: "Check once with --security --update, which writes it again.",
+    },
+  );
 }
 
 function textOf(file: string): string {

@@ -162,7 +162,7 @@ const kinds: readonly (readonly [list: string, kind: keyof FindingPlace, id: str
 const maxDifferences = 20;
 
 /** What differs in the lists that both have, where `than` is the name of the earlier one. */
-function* differences(
+export function* differences(
   before: JsonObject,
   after: JsonObject,
   than: string,

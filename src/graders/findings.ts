@@ -1,3 +1,4 @@
+import { exact } from "../base/json.ts";
 import { countFindings } from "../model/alike-findings.ts";
 import { graderKind, skip } from "./grader.ts";
 
@@ -8,16 +9,18 @@ export const findingsGrader = graderKind({
   settingsOf: ({ check }) => check,
   async grade(check, trajectory, context) {
     // Loaded only here, since most runs check no server.
-    const [{ findDefects }, { readCheck }, { evidenceIn }] = await Promise.all([
+    const [{ findDefects }, { readCheck }, { evidenceIn }, { profileOf }] = await Promise.all([
       import("../check/catalogue.ts"),
       import("../check/check-view.ts"),
       import("../check/evidence.ts"),
+      import("../check/security.ts"),
     ]);
     const view = readCheck(trajectory, check);
     const findings = await findDefects(view, context);
     const failed = findings.some(({ severity }) => severity === "error");
     const { lack, evidence } = evidenceIn(view);
-    if (!failed && lack !== undefined) return { ...skip(lack), findings };
+    const profile = exact({ profile: profileOf(view) });
+    if (!failed && lack !== undefined) return { ...skip(lack), findings, ...profile };
     const cited = [...new Set(findings.flatMap(({ evidence: each }) => each))].toSorted((a, b) => a - b);
     return {
       verdict: failed ? "fail" : "pass",
@@ -25,6 +28,7 @@ export const findingsGrader = graderKind({
       reason: countFindings(findings),
       evidence: cited.length > 0 ? cited : evidence.slice(0, 1),
       findings,
+      ...profile,
     };
   },
 });

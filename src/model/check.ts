@@ -26,6 +26,7 @@ const probeNames = {
   calls: z.enum(["list", "call", "cancelled-call", "concurrent-calls"]),
   reads: z.enum(["handshake", "read"]),
   stability: z.enum(["first-listing", "second-listing"]),
+  security: z.enum(["start", "call", "repeat", "attack", "relist", "other-client"]),
   conformance: z.templateLiteral(["conformance ", z.string()]),
 };
 
@@ -39,6 +40,61 @@ export const probeName = z
 
 export type ProbeName = z.output<typeof probeName>;
 
+/** What a hostile argument tries to do. */
+const attackAims = ["read", "command", "code", "request", "sql", "template"] as const;
+
+const attack = z
+  .strictObject({
+    parameter: text.describe("The parameter that it is the argument of."),
+    aim: z
+      .enum(attackAims)
+      .describe("What would show that it worked, such as `read`: a planted secret in the result."),
+    form: text.describe("In which form, such as `an absolute path`."),
+    isWhole: z
+      .boolean()
+      .describe(
+        "Whether it is what a tool that takes any path, command or address is for, rather than a way around a limit.",
+      ),
+  })
+  .meta({ id: "Attack", description: "A hostile argument of a call." });
+
+const touched = z
+  .strictObject({
+    read: z.array(text).describe("Files that it read, or tried to."),
+    write: z.array(text).describe("What it wrote, made or deleted, or tried to."),
+    run: z.array(text).describe("Programs that it started."),
+    connect: z
+      .array(text)
+      .describe("Addresses that it connected to, or tried to, and names that it looked up."),
+  })
+  .meta({
+    id: "Touched",
+    description:
+      "What a server touched outside of its own program. `~` is the home folder, `{server}` the folder of the program, and a name alone a folder that it was given.",
+  });
+
+const watched = z
+  .enum(["all", "files"])
+  .describe(
+    "`all`: every system call; `files`: only files of the planted folders, compared before and after.",
+  );
+
+export const profileSchema = z
+  .strictObject({
+    watched,
+    start: touched.describe("Until it had listed what it offers."),
+    tools: z.record(text, touched).describe("By tool, what ordinary calls of it touched besides."),
+    sandbox: z
+      .strictObject({
+        kind: z.literal("process"),
+        network: z.array(z.literal("host")),
+        read: z.array(text),
+        write: z.array(text),
+      })
+      .describe("The setting `sandbox` of a config that allows this, and no more than it can express."),
+  })
+  .meta({ id: "CapabilityProfile", description: "What a server touches, as it was seen in a check." });
+
 const plannedCall = z
   .strictObject({
     tool: text,
@@ -47,6 +103,7 @@ const plannedCall = z
       .enum(["result", "refusal"])
       .describe("`result`: the arguments are valid; `refusal`: they are not."),
     why: text.describe("How the arguments were made, such as `defaults and examples` or `path is missing`."),
+    attack: attack.describe("The hostile argument in it. Absent: none is.").exactOptional(),
   })
   .meta({ id: "PlannedCall", description: "A call of a tool with generated arguments." });
 
@@ -97,7 +154,23 @@ export const checkModel = z
     skipped: text
       .describe("Why this part has nothing to do, so that its trial is skipped. Absent: it has.")
       .exactOptional(),
-    calls: z.array(plannedCall).describe("The calls to make, in order; only for `calls`.").exactOptional(),
+    calls: z
+      .array(plannedCall)
+      .describe("The calls to make, in order; only for `calls` and `security`.")
+      .exactOptional(),
+    confined: z
+      .boolean()
+      .describe(
+        "Whether the server runs in a sandbox with planted secrets, copies of its folders and no network.",
+      )
+      .exactOptional(),
+    watched: watched.describe("Only for `security`, where the server is confined.").exactOptional(),
+    notWatched: text
+      .describe("Why not all that the server touches is seen; only for `security`.")
+      .exactOptional(),
+    profile: profileSchema
+      .describe("The committed profile, which the server must not exceed; only for `security`.")
+      .exactOptional(),
     reads: z
       .array(plannedRead)
       .describe("The resources to read and the prompts to get, in order; only for `reads`.")
@@ -141,6 +214,12 @@ export const checkModel = z
 export type CheckSpec = Model<typeof checkModel>;
 /** A call of a tool with generated arguments. */
 export type PlannedCall = Model<typeof plannedCall>;
+/** A hostile argument of a call. */
+export type Attack = Model<typeof attack>;
+/** What a server touched outside of its own program. */
+export type Touched = Model<typeof touched>;
+/** What a server touches, at its start and in calls of each tool. */
+export type CapabilityProfile = Model<typeof profileSchema>;
 /** A resource that a check reads, or a prompt that it gets. */
 export type PlannedRead = Model<typeof plannedRead>;
 /** A tool that a check does not call: why, and what to do. */
@@ -174,4 +253,6 @@ export interface CheckSettings {
   readonly callMs: number;
   /** Whether the official conformance suite runs, too. */
   readonly conformance: boolean;
+  /** Whether the servers run in a sandbox with planted secrets, and what they touch is watched. */
+  readonly security: boolean;
 }

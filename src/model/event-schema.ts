@@ -478,6 +478,28 @@ export const eventKinds = {
     durationMs,
     error: errorSchema.describe("Why the server was gone, or what was not answered.").exactOptional(),
   }),
+  "server.access": event(
+    "A server touched something outside of its own program, in a check of its security.",
+    {
+      server,
+      access: z
+        .enum(["read", "write", "delete", "run", "connect", "resolve"])
+        .describe("`run`: it started a program; `resolve`: it asked for the address of a name."),
+      target: text.describe(
+        "A file, a program, an address or a name. `~` is the planted home folder, `{server}` the folder of the program, and another relative path is in a folder that it was given.",
+      ),
+      folder: text
+        .describe("The folder that the server was given in which it is. Absent: it is in none.")
+        .exactOptional(),
+      by: z
+        .enum(["trace", "comparison"])
+        .describe("`trace`: a system call was seen; `comparison`: files before and after differ."),
+      failed: text
+        .describe("The error of the system, such as `ENOENT`. Absent: it succeeded.")
+        .exactOptional(),
+      sha256: text.describe("Of the content that the file has now, in hexadecimal.").exactOptional(),
+    },
+  ),
   "conformance.checked": event("What the official conformance suite says of one requirement.", {
     server,
     scenario: text.describe("The scenario of the suite."),

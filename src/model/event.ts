@@ -73,6 +73,7 @@ const known: Readonly<Record<EventType, true>> = {
   "extension.exited": true,
   "probe.started": true,
   "probe.finished": true,
+  "server.access": true,
   "conformance.checked": true,
   "workspace.files": true,
   "state.compared": true,

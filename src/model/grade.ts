@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Model } from "./fields.ts";
 import { errorSchema } from "../base/serialized-error.ts";
+import { profileSchema } from "./check.ts";
 import { findingSchema } from "./finding.ts";
 
 const count = z.int().min(0);
@@ -55,6 +56,9 @@ export const gradeSchema = z
     judged: z
       .array(judgedCheckSchema)
       .describe("Verdicts of a judge that the grade rests on in part.")
+      .exactOptional(),
+    profile: profileSchema
+      .describe("What the server touched, in the trial of a check that looks at this.")
       .exactOptional(),
     findings: z.array(findingSchema).describe("Defects of the server, in trials of a check.").exactOptional(),
   })

@@ -13,6 +13,10 @@ export const sandboxModel = z
       .array(text)
       .describe("Further paths that it may read: absolute, relative to its folder, or beginning with `~/`."),
     write: z.array(text).describe("Further paths that it may write."),
+    mounts: z
+      .array(z.strictObject({ at: text, source: text }))
+      .describe("Folders that it may write and sees at another path; only bubblewrap has these.")
+      .exactOptional(),
     memoryBytes: z.int().describe("Maximum memory of all its processes together."),
     processes: z.int().describe("Maximum number of processes at once, itself included."),
     image: text.exactOptional(),

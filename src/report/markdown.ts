@@ -96,6 +96,7 @@ export function markdownText(
     ]),
     ...severitySections(findings, naming),
     clientSection(findings, naming),
+    ...profileSections(trials),
     ...trialSections(end),
     ...remarkSections(trials),
     ...toolUseSections(result),
@@ -113,6 +114,34 @@ function coverageSections(result: RunResult): (readonly string[])[] {
     ...gaps.map((gap) => `  - ${plain(gapText(gap))}`),
   ]);
   return [["## Not used by any test"], lines.length === 0 ? ["nothing: everything listed was used"] : lines];
+}
+
+/** What servers touched, of each a table. */
+function profileSections(trials: readonly TrialResult[]): (readonly string[])[] {
+  const cell = (texts: readonly string[]): string => texts.map((text) => `\`${plain(text)}\``).join(", ");
+  return trials.flatMap(({ suite, grades }) =>
+    grades.flatMap(({ profile }): (readonly string[])[] => {
+      if (profile === undefined) return [];
+      const rows = [["start", profile.start] as const, ...Object.entries(profile.tools)].filter(
+        ([name, { read, write, run, connect }]) =>
+          name === "start" || [read, write, run, connect].some((each) => each.length > 0),
+      );
+      const rest = Object.keys(profile.tools).length - rows.length + 1;
+      return [
+        [`## What ${plain(suite ?? "the server")} touches`],
+        [
+          "| | reads | writes | starts | connects to |",
+          "| --- | --- | --- | --- | --- |",
+          ...rows.map(
+            ([name, { read, write, run, connect }]) =>
+              `| ${name === "start" ? name : `tool ${plain(name)}`} | ${[read, write, run, connect].map(cell).join(" | ")} |`,
+          ),
+        ],
+        ...(rest > 0 ? [[`${countOf(rest, "tool")} more: nothing besides.`]] : []),
+        ...(profile.watched === "files" ? [["Only changes of files were seen: there is no `strace`."]] : []),
+      ];
+    }),
+  );
 }
 
 function gateTable(gates: readonly Gate[]): readonly string[] {

@@ -2,7 +2,7 @@ import { alikeFindings } from "../model/alike-findings.ts";
 import type { JsonObject } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts";
-import type { RuleTable } from "../check/check-view.ts";
+import { owaspTop10, type RuleTable, type Weakness } from "../check/check-view.ts";
 import { type Reporter, reporterAtEnd, type ReporterOutput, type RunEnd } from "./reporter.ts";
 import { blocksOf, type TrialResult } from "../model/result.ts";
 import { visibleJson, clipText } from "../base/visible-text.ts";
@@ -57,6 +57,8 @@ function* documentPieces(
   yield '{"$schema":"https://json.schemastore.org/sarif-2.1.0.json","version":"2.1.0","runs":[{\n';
   yield `"tool":${json({ driver })},\n`;
   yield `"automationDetails":${json({ id: `mcpvals/${id}` })},\n`;
+  const taxonomies = taxonomiesOf(findings, known);
+  if (taxonomies.length > 0) yield `"taxonomies":${json(taxonomies)},\n`;
   if (gradedFrom !== undefined) yield `"properties":${json({ gradedFrom })},\n`;
   yield `"invocations":${json([invocation])},\n"results":[`;
   let before = "\n";
@@ -98,7 +100,7 @@ function rulesOf(
   const described = [...codes].map((code): JsonObject => {
     const rule = known[code];
     if (rule === undefined) return { id: code };
-    const { title, why, fix, bad, good, severity, source } = rule;
+    const { title, why, fix, bad, good, severity, source, weakness } = rule;
     const text = `${why} ${fix} Source: ${source}`;
     return {
       id: code,
@@ -109,11 +111,50 @@ function rulesOf(
         markdown: `${why}\n\n${fix}\n\n\`\`\`text\nbad:  ${bad}\ngood: ${good}\n\`\`\`\n\nSource: ${source}`,
       },
       defaultConfiguration: { level: levels[severity] },
-      properties: { tags: [code.slice(0, code.indexOf("/"))] },
+      properties: { tags: [code.slice(0, code.indexOf("/")), ...weaknessTags(weakness)] },
+      ...(weakness === undefined ? {} : { relationships: relationshipsOf(weakness) }),
     };
   });
   const trial = { id: "trial", shortDescription: { text: "A trial failed or could not be judged" } };
   return broken.length === 0 ? described : [...described, trial];
+}
+
+/** As GitHub reads them. */
+function weaknessTags(weakness: Weakness | undefined): readonly string[] {
+  if (weakness === undefined) return [];
+  const { owasp, cwe } = weakness;
+  return [
+    "security",
+    `external/cwe/cwe-${String(cwe).padStart(3, "0")}`,
+    `external/owasp-mcp/${owasp.toLowerCase()}`,
+  ];
+}
+
+function relationshipsOf({ owasp, cwe }: Weakness): readonly JsonObject[] {
+  return Object.entries({ CWE: `CWE-${cwe}`, "OWASP MCP Top 10": owasp }).map(([name, id]) => ({
+    target: { id, toolComponent: { name } },
+    kinds: ["relevant"],
+  }));
+}
+
+/** The lists of weaknesses that rules name, with what they name of them. */
+function taxonomiesOf(findings: readonly RunFinding[], known: RuleTable): readonly JsonObject[] {
+  const named = [...new Set(findings.map(({ code }) => code))].flatMap((code) => known[code]?.weakness ?? []);
+  if (named.length === 0) return [];
+  const taxa = (ids: readonly string[]): readonly JsonObject[] =>
+    [...new Set(ids)].toSorted().map((id) => ({ id }));
+  return [
+    { name: "CWE", organization: "MITRE", taxa: taxa(named.map(({ cwe }) => `CWE-${cwe}`)) },
+    {
+      name: "OWASP MCP Top 10",
+      version: "2025",
+      organization: "OWASP",
+      taxa: taxa(named.map(({ owasp }) => owasp)).map((taxon) => ({
+        ...taxon,
+        shortDescription: { text: owaspTop10[taxon["id"] as Weakness["owasp"]] },
+      })),
+    },
+  ];
 }
 
 /** One result for findings that are alike, with all their places. */

@@ -15,6 +15,7 @@ import { codesOnRequest, unknownCode } from "../check/catalogue.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import {
   nameInSnapshot,
+  readProfile,
   readSnapshot,
   refuseOtherServers,
   type Snapshot,
@@ -28,7 +29,7 @@ const concurrency = 3;
 
 /** Options of a check, which override the eval's, and those of its run. */
 export type CheckServersOptions = Partial<
-  Omit<CheckOptions, "validationOf" | "signal" | "snapshotOf" | "suite">
+  Omit<CheckOptions, "validationOf" | "signal" | "snapshotOf" | "profileOf" | "suite">
 > &
   RunOptions & {
     /** Codes of rules that look only when they are named. */
@@ -48,7 +49,14 @@ export type CheckServersOptions = Partial<
     readonly onPlanned?: () => void;
   };
 
-const defaults: CheckSettings = { calls: "safe", disable: [], enable: [], callMs: 5000, conformance: false };
+const defaults: CheckSettings = {
+  calls: "safe",
+  disable: [],
+  enable: [],
+  callMs: 5000,
+  conformance: false,
+  security: false,
+};
 
 /**
  * Checks the servers of a loaded eval: lists what they offer, plans the check, and runs it. Throws as `run`, and McpvalsError
@@ -60,7 +68,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const settings = { ...defaults, ...spec.check };
   const { calls = settings.calls, callMs = settings.callMs, maxWarnings = settings.maxWarnings } = options;
   const { signal, update = false, snapshot: file = settings.snapshot } = options;
-  const { conformance = settings.conformance } = options;
+  const { conformance = settings.conformance, security = settings.security } = options;
   const enable = [...settings.enable, ...(options.enable ?? [])];
   const disable = [
     ...settings.disable,
@@ -84,6 +92,10 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     snapshot === undefined || update
       ? undefined
       : (name, reported) => snapshot[nameInSnapshot(snapshot, { name, reported, isOnly })] ?? {};
+  const profileOf: CheckOptions["profileOf"] = (name, reported) => {
+    const { profile } = snapshotOf?.(name, reported) ?? {};
+    return profile === undefined ? undefined : readProfile(file ?? "", profile);
+  };
   await using validator = new SchemaValidator();
   const validateSchema = validator.validate.bind(validator);
   const validationOf = (): ValidateSchema => validateOfServer(validateSchema, signal);
@@ -92,6 +104,8 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   using _ = await followTokens(Object.values(spec.servers), redact.add);
   const { tasks: planned, records } = await planCheck(spec.servers, {
     snapshotOf,
+    profileOf,
+    security,
     suite,
     calls,
     disable,
@@ -102,10 +116,13 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     throw withoutSecrets(error, redact);
   });
   options.onPlanned?.();
+  let written: Snapshot = {};
+  const keyOf = (name: string, reported: string): string =>
+    nameInSnapshot(snapshot ?? {}, { name, reported, isOnly });
   if (file !== undefined && snapshot !== undefined) {
     const current = Object.fromEntries(
       Object.entries(redact(listingsIn(planned))).map(([name, listing]) => [
-        nameInSnapshot(snapshot, { name, reported: listing.server, isOnly }),
+        keyOf(name, listing.server),
         listing,
       ]),
     );
@@ -120,7 +137,8 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
       );
     if (update) {
       const kept = Object.entries(snapshot).filter(([name]) => !gone.includes(name));
-      writeSnapshot(file, { ...Object.fromEntries(kept), ...mergedOver(snapshot, current) });
+      written = { ...Object.fromEntries(kept), ...mergedOver(snapshot, current) };
+      writeSnapshot(file, written);
       options.onSnapshot?.(file, current);
     }
   }
@@ -133,7 +151,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     return source === undefined ? task : { ...task, location: { file: relative(options.cwd, source) } };
   });
   const limits = { ...spec.limits, callMs };
-  return await run(
+  const outcome = await run(
     { ...loaded, eval: { ...spec, tasks, agents: [], concurrency, limits } },
     {
       ...options,
@@ -144,6 +162,21 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
       ...exact({ maxWarnings }),
     },
   );
+  if (update && file !== undefined) {
+    // What a server touches is known only now.
+    const reported = new Map(
+      planned.map(({ servers: [name = ""], check }) => [name, check?.about?.name ?? ""]),
+    );
+    const profiles = outcome.result.trials.flatMap(({ suite = "", grades }) =>
+      grades.flatMap(({ profile }) => (profile === undefined ? [] : [[suite, profile] as const])),
+    );
+    const added = profiles.map(([name, profile]): [string, JsonObject] => {
+      const key = keyOf(name, reported.get(name) ?? "");
+      return [key, { ...written[key], profile }];
+    });
+    if (added.length > 0) writeSnapshot(file, { ...written, ...Object.fromEntries(added) });
+  }
+  return outcome;
 }
 
 /** An error that may quote a server. */

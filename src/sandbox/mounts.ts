@@ -4,6 +4,7 @@ import { homedir } from "node:os";
 import { basename, delimiter, dirname, join, resolve } from "node:path";
 import { execPath } from "node:process";
 import { McpvalsError } from "../base/error.ts";
+import type { SandboxSpec } from "../model/sandbox.ts";
 import { findProgram, interpreterOf } from "../process/environment.ts";
 import { explainSpawnError, type ProcessSpec } from "../process/spawn.ts";
 import type { Confinement } from "./sandbox.ts";
@@ -220,7 +221,7 @@ export interface MountPlan {
  */
 export async function planMounts(confinement: Confinement): Promise<MountPlan> {
   const { process: program, spec } = confinement;
-  const system = await systemMounts();
+  const system = await systemMounts(spec);
   const { command, readable, writable } = await mountProgram(
     confinement,
     system.map(({ at }) => at),
@@ -234,6 +235,7 @@ export async function planMounts(confinement: Confinement): Promise<MountPlan> {
     ...system,
     ...readable,
     ...writable,
+    ...(spec.mounts ?? []).map((each): Mount => ({ kind: "write", ...each })),
     ...scratch.map((at): Mount => ({ kind: "memory", at, size })),
     { kind: "proc", at: "/proc" },
     { kind: "devices", at: "/dev" },
@@ -260,7 +262,7 @@ const settings =
   static/ssl/certs timezone`.split(/\s+/);
 
 /** Read-only mounts of the system folders and files of this machine. A link to a folder, such as `/bin`, stays a link. */
-async function systemMounts(): Promise<readonly Mount[]> {
+async function systemMounts({ network }: Pick<SandboxSpec, "network">): Promise<readonly Mount[]> {
   const mounts: Mount[] = [];
   for (const at of programFolders) {
     const found = await lstat(at).catch(() => undefined);
@@ -268,6 +270,10 @@ async function systemMounts(): Promise<readonly Mount[]> {
     else if (found !== undefined) mounts.push({ kind: "read", at, source: at });
   }
   // A link in /etc is replaced by its target, which may not be visible.
-  const files = settings.map((name) => `/etc/${name}`).filter((at) => existsSync(at));
+  const files = settings
+    // Without a network a resolver asks this machine in vain, at once.
+    .filter((name) => name !== "resolv.conf" || network === "host")
+    .map((name) => `/etc/${name}`)
+    .filter((at) => existsSync(at));
   return [...mounts, ...files.map((at): Mount => ({ kind: "read", at, source: at }))];
 }

@@ -41,6 +41,7 @@ interface CheckFlags extends TargetFlags {
   readonly snapshot?: string;
   readonly update?: boolean;
   readonly conformance?: boolean;
+  readonly security?: boolean;
   readonly watch?: boolean;
 }
 
@@ -68,6 +69,10 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--snapshot <file>", "fail when definitions differ from those in this file")
     .option("--update", "write the snapshot in place of comparing with it")
     .option("--conformance", "run the official conformance suite, too (@modelcontextprotocol/conformance)")
+    .option(
+      "--security",
+      "run the servers in a sandbox with planted secrets, send hostile arguments, and watch what they touch",
+    )
     .option("-w, --watch", "check again when a file of a server changes, until it is ended")
     .action(async (_: unknown, flags: CheckFlags) => setExitCode(await execute(targetOf(command), flags)));
 }
@@ -105,6 +110,7 @@ async function checkOnce(
     snapshot,
     update,
     conformance,
+    security,
   } = flags;
   const cwd = workingFolder();
   const loaded = await loadTarget(target, { cwd, signal, ask: askAtTerminal() });
@@ -122,7 +128,18 @@ async function checkOnce(
     onPlanned: () => isReported && waiting[Symbol.dispose](),
     onSnapshot: (file, listed) => writeError(`Wrote ${relative(cwd, file)}: ${listedText(listed)}`),
     isWhole: loaded.file !== undefined && target.server === undefined,
-    ...exact({ calls, disable, enable, maxWarnings, callMs, output, snapshot, update, conformance }),
+    ...exact({
+      calls,
+      disable,
+      enable,
+      maxWarnings,
+      callMs,
+      output,
+      snapshot,
+      update,
+      conformance,
+      security,
+    }),
   });
   const { result } = outcome;
   return { code: exitCodeOf(result, outcome.failures), result };

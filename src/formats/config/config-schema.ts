@@ -147,6 +147,12 @@ const check = closedObject({
     .boolean()
     .default(false)
     .describe("Whether the official conformance suite (`@modelcontextprotocol/conformance`) runs, too."),
+  security: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether the servers run in a sandbox with planted secrets, and what they touch is watched; see docs/security-checks.md.",
+    ),
 }).meta({ id: "Check", title: "Check", description: "How `mcpvals check` checks the servers." });
 
 const reporter = z.string().refine(isReporter, {

@@ -1,0 +1,144 @@
+/** What a program did outside of its own memory. */
+export interface Access {
+  readonly access: "read" | "write" | "delete" | "run" | "connect" | "resolve";
+  /** A path, the file of a program, an address with a port, or a name. */
+  readonly target: string;
+  /** The error of the system, such as `ENOENT`. Absent: it succeeded. */
+  readonly failed?: string;
+}
+
+/** The system calls that are watched. */
+export const watchedCalls =
+  "open,openat,openat2,creat,execve,execveat,connect,sendto,sendmsg,sendmmsg,unlink,unlinkat,rmdir,rename,renameat,renameat2,mkdir,mkdirat,link,linkat,symlink,symlinkat,truncate";
+
+/** Reads what `strace -f -y` writes, in pieces. */
+export class AccessLog {
+  #rest = "";
+  /** The process that was started first, which becomes the server. */
+  #first: string | undefined;
+  /** By process, the beginning of a call that has not ended. */
+  readonly #begun = new Map<string, string>();
+
+  /** What further output says. */
+  push(text: string): readonly Access[] {
+    const lines = `${this.#rest}${text}`.split("\n");
+    this.#rest = lines.pop() ?? "";
+    return lines.flatMap((line) => this.#read(line));
+  }
+
+  #read(line: string): readonly Access[] {
+    const [, pid = "", said = ""] = /^(\d+)\s+(.*)$/.exec(line) ?? [];
+    this.#first ??= pid;
+    const unfinished = " <unfinished ...>";
+    if (said.endsWith(unfinished)) {
+      this.#begun.set(pid, said.slice(0, -unfinished.length));
+      return [];
+    }
+    const resumed = /^<\.\.\. \w+ resumed>(.*)$/.exec(said)?.[1];
+    const whole = resumed === undefined ? said : `${this.#begun.get(pid) ?? ""}${resumed}`;
+    const call = /^(\w+)\((.*)\)\s+= (-?\d+|\?)(?:<(.*)>)?(?: (E[A-Z0-9]+))?/.exec(whole);
+    if (call === null) return [];
+    const [, name = "", args = "", , opened, failed] = call;
+    const found = accessesOf(name, args, opened, pid === this.#first);
+    return found.map((access) => (failed === undefined ? access : { ...access, failed }));
+  }
+}
+
+function accessesOf(
+  name: string,
+  args: string,
+  opened: string | undefined,
+  isFirst: boolean,
+): readonly Access[] {
+  const texts = [...args.matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, text = ""]) => unescaped(text));
+  const [first = "", second] = texts;
+  const at = (path: string): string => {
+    const folder = /<(\/[^>]*)>/.exec(args)?.[1];
+    return path.startsWith("/") || folder === undefined ? path : `${unescaped(folder)}/${path}`;
+  };
+  switch (name) {
+    case "open":
+    case "openat":
+    case "openat2":
+    case "creat": {
+      if (args.includes("O_DIRECTORY")) return [];
+      // Opening for both is what databases do that only read; a comparison shows what was written.
+      const writes = name === "creat" || /O_(?:WRONLY|TRUNC)/.test(args);
+      return [
+        {
+          access: writes ? "write" : "read",
+          target: opened === undefined ? at(first) : unescaped(opened),
+        },
+      ];
+    }
+    case "execve":
+    case "execveat":
+      return isFirst ? [] : [{ access: "run", target: first }];
+    case "unlink":
+    case "unlinkat":
+    case "rmdir":
+      return [{ access: "delete", target: at(first) }];
+    case "rename":
+    case "renameat":
+    case "renameat2":
+      return [
+        { access: "delete", target: at(first) },
+        { access: "write", target: at(second ?? first) },
+      ];
+    case "link":
+    case "linkat":
+    case "symlink":
+    case "symlinkat":
+      return [{ access: "write", target: at(second ?? first) }];
+    case "mkdir":
+    case "mkdirat":
+    case "truncate":
+      return [{ access: "write", target: at(first) }];
+    case "connect":
+    case "sendto":
+    case "sendmsg":
+    case "sendmmsg":
+      return networkAccesses(args, texts, name === "connect");
+    default:
+      return [];
+  }
+}
+
+/** Addresses that are connected to, and names in questions to a name server. */
+function networkAccesses(args: string, texts: readonly string[], connects: boolean): readonly Access[] {
+  const port = /sin6?_port=htons\((\d+)\)/.exec(args)?.[1];
+  const address = /inet_addr\("([^"]+)"\)|inet_pton\(AF_INET6, "([^"]+)"/.exec(args);
+  const host = address?.[1] ?? (address?.[2] === undefined ? undefined : `[${address[2]}]`);
+  // Port 0 only asks the system for a route, and port 53 for a name.
+  if (connects)
+    return host === undefined || port === "0" || port === "53"
+      ? []
+      : [{ access: "connect", target: `${host}:${port}` }];
+  const names = new Set(texts.flatMap((text) => questionIn(text) ?? []));
+  return [...names].map((target) => ({ access: "resolve", target }));
+}
+
+/** The name in a question of DNS; undefined: it is something else. */
+function questionIn(text: string): string | undefined {
+  // One question, no answer, no authority: what a resolver sends.
+  if (text.length < 17 || text.slice(4, 10) !== "\0\u0001\0\0\0\0") return undefined;
+  const labels: string[] = [];
+  let at = 12;
+  for (let length = text.charCodeAt(at); length > 0; length = text.charCodeAt(at)) {
+    if (length > 63 || at + length >= text.length) return undefined;
+    labels.push(text.slice(at + 1, at + 1 + length));
+    at += length + 1;
+  }
+  return labels.length === 0 ? undefined : labels.join(".");
+}
+
+const escapes: Readonly<Record<string, number>> = { n: 10, t: 9, r: 13, v: 11, f: 12, '"': 34, "\\": 92 };
+
+/** A text of the log, in which bytes stand in octal. */
+function unescaped(text: string): string {
+  const bytes = text.replaceAll(/\\([0-7]{1,3}|.)/g, (_, code: string) =>
+    String.fromCharCode(escapes[code] ?? Number.parseInt(code, 8)),
+  );
+  const whole = Buffer.from(bytes, "latin1").toString("utf8");
+  return whole.includes("\uFFFD") ? bytes : whole;
+}

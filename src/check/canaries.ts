@@ -1,0 +1,58 @@
+/** Where a confined server sees the planted files, the same in every check. */
+export const plantedRoot = "/mcpvals";
+export const plantedHome = `${plantedRoot}/home`;
+/** Where the folders are that the server was given. */
+export const plantedFolders = `${plantedRoot}/folders`;
+/** In the first folder of the server: a file, and a link to a planted secret. */
+export const plantedNote = "mcpvals-note.txt";
+export const plantedLink = "mcpvals-link";
+/** Beside the first folder of the server: added to its path. */
+export const besideSuffix = "-private/secret.txt";
+/** How the names of files begin that a hostile argument makes, in the home folder. */
+export const markerPrefix = "mcpvals-marker-";
+
+/** The planted secret of each place. It is the same in every check, so that findings are; see `docs/security-checks.md`. */
+const secrets: readonly (readonly [place: string, secret: string])[] = [
+  ["~/.ssh/id_rsa", "mcpvals-canary-k4c1vq7x"],
+  ["~/.aws/credentials", "mcpvals-canary-w9t2mz5h"],
+  ["~/.env", "mcpvals-canary-p6d8rj3n"],
+  ["~/.config/google-chrome/Default/Cookies", "mcpvals-canary-y7b5fs2g"],
+  ["$AWS_SECRET_ACCESS_KEY", "mcpvals-canary-e3l6xu9a"],
+  ["$MCPVALS_PLANTED_TOKEN", "mcpvals-canary-o8h4ck1t"],
+  ["a file beside its folder", "mcpvals-canary-z5n9qw6d"],
+];
+const besidePlace = "a file beside its folder";
+
+/** The planted files of the home folder: their paths in it, and their secrets. */
+export const plantedFiles: readonly (readonly [path: string, secret: string])[] = secrets.flatMap(
+  ([place, secret]) => (place.startsWith("~/") ? [[place.slice(2), secret] as const] : []),
+);
+export const plantedVariables: Readonly<Record<string, string>> = Object.fromEntries(
+  secrets.flatMap(([place, secret]) => (place.startsWith("$") ? [[place.slice(1), secret]] : [])),
+);
+export const besideSecret: string = secrets.find(([place]) => place === besidePlace)?.[1] ?? "";
+
+/** The places whose planted secret stands in a text: as it is, percent-encoded, in hexadecimal or in Base64. */
+export function canariesIn(text: string): readonly string[] {
+  return secrets.flatMap(([place, secret]) =>
+    formsOf(secret).some((form) => text.includes(form)) ? place : [],
+  );
+}
+
+function formsOf(secret: string): readonly string[] {
+  const codes = Array.from(secret, (character) => character.charCodeAt(0));
+  const hex = codes.map((code) => code.toString(16)).join("");
+  // In Base64 a text looks different at each of three offsets; what stands beside it decides about the ends.
+  return [
+    secret,
+    hex,
+    ...[0, 1, 2].map((offset) => base64([...Array<number>(offset).fill(0), ...codes]).slice(4, -4)),
+  ];
+}
+
+const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+function base64(bytes: readonly number[]): string {
+  const bits = bytes.map((byte) => byte.toString(2).padStart(8, "0")).join("");
+  return (bits.match(/.{1,6}/g) ?? []).map((six) => digits[Number.parseInt(six.padEnd(6, "0"), 2)]).join("");
+}

@@ -1,0 +1,631 @@
+import { asObject, type Json } from "../base/json.ts";
+import type { Attack, CapabilityProfile, PlannedCall, Touched } from "../model/check.ts";
+import { type EventOf, eventsOf } from "../model/event.ts";
+import { canaryAddresses, product } from "./attacks.ts";
+import { canariesIn, markerPrefix, plantedFiles } from "./canaries.ts";
+import {
+  type CheckView,
+  exchangesOf,
+  type Found,
+  listingOf,
+  type ProbeView,
+  readSurface,
+  resultOf,
+  type Rule,
+  type RuleTable,
+} from "./check-view.ts";
+import { type Prober, requestOrPing, type Session } from "./prober.ts";
+import { differences } from "./stability.ts";
+
+/** The client as which the server is asked once more: the most used one. */
+const otherClient = "claude-ai";
+
+/**
+ * Makes the calls of each tool with a server that was just started, among files that were just planted. After a loss the server is
+ * started again; a tool that does not answer is not called again.
+ */
+export async function probeSecurity(prober: Prober): Promise<void> {
+  const { calls = [], confined } = prober.check;
+  const open = (clientName?: string): Promise<Session | undefined> =>
+    prober.probe(clientName === undefined ? "start" : "other-client", async () => {
+      await prober.plant();
+      const session = await prober.connect(clientName === undefined ? {} : { clientName });
+      await prober.listAll(session);
+      return session;
+    });
+  const first = await open();
+  await first?.server.stop();
+  if (first === undefined) return;
+  const other = await open(otherClient);
+  await other?.server.stop();
+  if (confined !== true) return;
+  const planned = calls.map((call, index) => ({ call, index }));
+  for (const own of Map.groupBy(planned, ({ call }) => call.tool).values()) {
+    let session = await open();
+    for (const { call, index } of own) {
+      if (session === undefined) return;
+      const { client } = session;
+      const params = { name: call.tool, arguments: call.args };
+      const make = async (): Promise<{ readonly hangs: boolean; readonly answersPing: boolean }> => {
+        const { kind, answersPing } = await requestOrPing(client, "tools/call", params);
+        // What a tool begins and does not wait for is seen, too, once the server has answered something else.
+        if (kind !== "none" && !client.isLost) await client.request("ping");
+        return { hangs: kind === "none", answersPing };
+      };
+      const outcome = await prober.probe(call.attack === undefined ? "call" : "attack", make, {
+        call: index,
+      });
+      if (call.attack === undefined && outcome?.hangs === false && !client.isLost)
+        await prober.probe("repeat", make, { call: index });
+      if (outcome?.hangs === true) break;
+      if (client.isLost || outcome?.answersPing === false) session = await open();
+    }
+    if (session !== undefined && !session.client.isLost) {
+      const { client } = session;
+      await prober.probe("relist", () => prober.list(client, "tools/list"));
+    }
+  }
+}
+
+/** Rules about what a server does, each with what shows it. */
+export const securityRules = {
+  "security/secret-shown": {
+    severity: "error",
+    title: "A planted secret is in what the server says",
+    why: "Whatever a server says reaches the model, the provider of the model, and the logs of the client.",
+    fix: "Give tools only the variables and files that they need, and leave secrets out of results, errors and logs.",
+    bad: `→ tools/call status { }   ← "AWS_SECRET_ACCESS_KEY=…"`,
+    good: `→ tools/call status { }   ← "connected"`,
+    source: "https://owasp.org/www-project-mcp-top-10/",
+    weakness: { owasp: "MCP01", cwe: 200 },
+    *find(view) {
+      for (const probe of ordinary(view)) {
+        for (const { seq, text, where } of saidIn(probe)) {
+          const places = canariesIn(text);
+          if (places.length === 0) continue;
+          yield {
+            ...placeOf(probe),
+            message: `${where} has the secret of ${places.join(", ")}`,
+            evidence: [seq],
+          };
+        }
+      }
+    },
+  },
+  "security/secret-read": {
+    severity: "warning",
+    title: "A file with secrets is opened that nobody asked for",
+    why: "A server that needs no keys of its user should not read them. One that is made for them, such as for a cloud, may.",
+    fix: "Read only what the server is for. If it is for these, say so in its documentation.",
+    bad: `it opens ~/.ssh/id_rsa when it starts`,
+    good: `it opens no file of the home folder`,
+    source: "https://owasp.org/www-project-mcp-top-10/",
+    weakness: { owasp: "MCP02", cwe: 250 },
+    *find(view) {
+      const secret = new Set(plantedFiles.map(([path]) => `~/${path}`));
+      for (const probe of ordinary(view))
+        for (const { target, access, seq } of touchedIn(view, probe))
+          if (secret.has(target) && (access === "read" || access === "write"))
+            yield { ...placeOf(probe), message: `${doing[access]} ${target}${when(probe)}`, evidence: [seq] };
+    },
+  },
+  "security/read-only": {
+    severity: "error",
+    title: "A tool that is annotated readOnlyHint: true changes something",
+    why: "Clients call such tools without asking the user.",
+    fix: "Set readOnlyHint: false, or change nothing.",
+    bad: `readOnlyHint: true   → tools/call count { }   (writes counter.json)`,
+    good: `readOnlyHint: false`,
+    source: "MCP 2025-11-25, schema: ToolAnnotations.readOnlyHint: the tool does not modify its environment",
+    weakness: { owasp: "MCP03", cwe: 451 },
+    *find(view) {
+      for (const { probe, events } of annotated(view, "readOnlyHint", true)) {
+        const change = events.find(({ access }) => access === "write" || access === "delete");
+        if (change !== undefined) yield aboutAccess(probe, change);
+      }
+    },
+  },
+  "security/destructive": {
+    severity: "error",
+    title: "A tool that is annotated destructiveHint: false deletes something",
+    why: "Clients warn users of destructive tools only.",
+    fix: "Set destructiveHint: true, or delete nothing.",
+    bad: `destructiveHint: false   → tools/call tidy { }   (deletes notes.txt)`,
+    good: `destructiveHint: true`,
+    source:
+      "MCP 2025-11-25, schema: ToolAnnotations.destructiveHint: false: the tool performs only additive updates",
+    weakness: { owasp: "MCP03", cwe: 451 },
+    *find(view) {
+      for (const { probe, events } of annotated(view, "destructiveHint", false)) {
+        const changes = events.filter(({ by }) => by === "comparison");
+        // What is at another place now was moved.
+        const isMoved = changes.some(({ access }) => access === "write");
+        const deleted = changes.find(({ access }) => access === "delete");
+        if (deleted !== undefined && !isMoved) yield aboutAccess(probe, deleted);
+      }
+    },
+  },
+  "security/open-world": {
+    severity: "error",
+    title: "A tool that is annotated openWorldHint: false goes to the network",
+    why: "Clients take its results for those of a closed system, and let it see what must not leave the machine.",
+    fix: "Set openWorldHint: true, or stay on the machine.",
+    bad: `openWorldHint: false   → tools/call convert { }   (connects to 203.0.113.7:443)`,
+    good: `openWorldHint: true`,
+    source: "MCP 2025-11-25, schema: ToolAnnotations.openWorldHint",
+    weakness: { owasp: "MCP03", cwe: 451 },
+    *find(view) {
+      for (const { probe, events } of annotated(view, "openWorldHint", false)) {
+        const request = events.find(
+          ({ access, target }) =>
+            access === "resolve" || (access === "connect" && !/^(?:127\.|\[::1\])/.test(target)),
+        );
+        if (request !== undefined) yield aboutAccess(probe, request);
+      }
+    },
+  },
+  "security/idempotent": {
+    severity: "warning",
+    title: "A tool that is annotated idempotentHint: true does more when it is called again",
+    why: "Clients repeat such calls after a time-out, and then the work is done twice.",
+    fix: "Set idempotentHint: false, or let a second call with the same arguments change nothing.",
+    bad: `idempotentHint: true   → tools/call add { "n": 1 } twice   (the second adds a second line)`,
+    good: `idempotentHint: false`,
+    source: "MCP 2025-11-25, schema: ToolAnnotations.idempotentHint",
+    weakness: { owasp: "MCP03", cwe: 451 },
+    *find(view) {
+      for (const { probe, events } of annotated(view, "idempotentHint", true, ["repeat"])) {
+        const change = events.find(({ by }) => by === "comparison");
+        if (change !== undefined) yield aboutAccess(probe, change);
+      }
+    },
+  },
+  "security/client-dependent": {
+    severity: "warning",
+    title: "What the server lists depends on the name of the client",
+    why: "A server can show a reviewer one description, and the agent of a user another one.",
+    fix: "List the same for every client.",
+    bad: `clientInfo.name "claude-ai"   ← a tool with another description`,
+    good: `the same list for every clientInfo`,
+    source: "https://invariantlabs.ai/blog/mcp-security-notification-tool-poisoning-attacks",
+    weakness: { owasp: "MCP03", cwe: 345 },
+    *find(view) {
+      const [first] = view.probes.filter(({ probe }) => probe === "start");
+      const other = view.probes.find(({ probe }) => probe === "other-client");
+      if (first === undefined || other === undefined) return;
+      const [one, another] = [first, other].map(({ exchanges }) => listingOf(readSurface(exchanges)));
+      yield* differences(one ?? {}, another ?? {}, "what the client mcpvals gets", [other.finished]);
+    },
+  },
+  "security/changed-after-calls": {
+    severity: "error",
+    title: "A definition changes after a call",
+    why: "A user approves the definition that is there first; what an agent reads later was approved by nobody.",
+    fix: "Keep definitions as they are while the server runs.",
+    bad: `→ tools/list   → tools/call sum { }   → tools/list   ← sum has another description`,
+    good: `the definition of sum stays the same`,
+    source: "https://invariantlabs.ai/blog/mcp-security-notification-tool-poisoning-attacks",
+    weakness: { owasp: "MCP03", cwe: 494 },
+    *find(view) {
+      let before: ProbeView | undefined;
+      for (const probe of view.probes) {
+        if (probe.probe === "start") before = probe;
+        if (probe.probe !== "relist" || before === undefined) continue;
+        const [old, now] = [before, probe].map(({ exchanges }) => readSurface(exchanges).tools);
+        const known = new Set(old?.map(({ name }) => name));
+        // Tools that come and go are announced, and users see new ones.
+        const same = (tools: typeof old): Json[] =>
+          (tools ?? []).flatMap(({ name, definition }) => (known.has(name) ? definition : []));
+        const left = new Set(now?.map(({ name }) => name));
+        const kept = same(old).filter((each) => left.has(String(asObject(each)["name"])));
+        yield* differences({ tools: kept }, { tools: same(now) }, "the list before the calls", [
+          probe.finished,
+        ]);
+      }
+    },
+  },
+  "security/path-escape": escape(["read"], {
+    title: "A path leads out of the folder of a tool",
+    why: "A tool that refuses other paths can be made to give away any file all the same.",
+    fix: "Resolve the path with its links, and compare it with the folder and a separator after it.",
+    bad: `→ { "path": "../../home/.ssh/id_rsa" }   ← the private key`,
+    good: `→ { "path": "../../home/.ssh/id_rsa" }   ← { "isError": true, … "outside of the folder" }`,
+    source: "CVE-2025-53109, CVE-2025-53110",
+    weakness: { owasp: "MCP05", cwe: 22 },
+  }),
+  "security/any-path": anything(["read"], {
+    title: "A tool takes any path",
+    why: "Whoever steers the agent, such as a page that it reads, gets every file that the server can read. That may be what the tool is for.",
+    fix: "Limit it to folders that the user names, or run it in a sandbox that sees no more.",
+    bad: `→ { "path": "/home/user/.ssh/id_rsa" }   ← the private key`,
+    good: `→ { "path": "/home/user/.ssh/id_rsa" }   ← { "isError": true, … "outside of the folder" }`,
+    source: "CVE-2025-53109, CVE-2025-53110",
+    weakness: { owasp: "MCP02", cwe: 22 },
+  }),
+  "security/command-injection": escape(["command", "code"], {
+    title: "A part of an argument runs as a command",
+    why: "Whoever steers the agent, such as a page that it reads, runs programs with the rights of the user.",
+    fix: "Start programs with a list of arguments, and without a shell.",
+    bad: `exec("git log " + ref)   → { "ref": "x; touch /tmp/y" }   (/tmp/y is there)`,
+    good: `execFile("git", ["log", "--", ref])`,
+    source: "CVE-2025-53967, CVE-2025-68144",
+    weakness: { owasp: "MCP05", cwe: 78 },
+  }),
+  "security/any-command": anything(["command", "code"], {
+    title: "A tool runs any command or code",
+    why: "Whoever steers the agent, such as a page that it reads, runs programs with the rights of the user. That may be what the tool is for.",
+    fix: "Limit it to the commands that are needed, or run it in a sandbox.",
+    bad: `→ { "command": "touch /tmp/y" }   (/tmp/y is there)`,
+    good: `→ { "command": "touch /tmp/y" }   ← { "isError": true, … "only git is allowed" }`,
+    source: "https://owasp.org/www-project-mcp-top-10/",
+    weakness: { owasp: "MCP05", cwe: 94 },
+  }),
+  "security/request-escape": escape(["request"], {
+    title: "A tool that refuses addresses of this machine can be made to connect there",
+    why: "Services that trust this machine, and the credentials of a machine in a cloud, can be reached.",
+    fix: "Resolve the name, compare the address with the private ranges, and connect to that address.",
+    bad: `→ { "url": "http://2130706433/" }   (connects to 127.0.0.1)`,
+    good: `→ { "url": "http://2130706433/" }   ← { "isError": true, … }`,
+    source: "https://owasp.org/www-community/attacks/Server_Side_Request_Forgery",
+    weakness: { owasp: "MCP05", cwe: 918 },
+  }),
+  "security/any-address": anything(["request"], {
+    title: "A tool connects to this machine, or to the metadata of a cloud",
+    why: "Services that trust this machine, and the credentials of a machine in a cloud, can be reached. On the machine of its user that may be what the tool is for.",
+    fix: "Refuse loopback, private and link-local addresses, or say in the documentation that the tool reaches them.",
+    bad: `→ { "url": "http://169.254.169.254/latest/meta-data/" }   (connects there)`,
+    good: `→ { "url": "http://169.254.169.254/latest/meta-data/" }   ← { "isError": true, … }`,
+    source: "https://owasp.org/www-community/attacks/Server_Side_Request_Forgery",
+    weakness: { owasp: "MCP05", cwe: 918 },
+  }),
+  "security/sql-injection": escape(["sql"], {
+    title: "A part of an argument runs as SQL",
+    why: "Whoever steers the agent reads and changes the whole database.",
+    fix: "Use parameters of the statement.",
+    bad: "db.exec(`SELECT * FROM notes WHERE title = '${title}'`)",
+    good: `db.prepare("SELECT * FROM notes WHERE title = ?").all(title)`,
+    source: "https://owasp.org/www-community/attacks/SQL_Injection",
+    weakness: { owasp: "MCP05", cwe: 89 },
+  }),
+  "security/any-sql": anything(["sql"], {
+    title: "A tool runs any SQL, also such that makes files",
+    why: "Whoever steers the agent changes the database, and other files. That may be what the tool is for.",
+    fix: "Open the database for reading only, and forbid ATTACH.",
+    bad: `→ { "sql": "ATTACH DATABASE '/tmp/y' AS a; CREATE TABLE a.t (x)" }   (/tmp/y is there)`,
+    good: `→ { "sql": "ATTACH …" }   ← { "isError": true, … "not authorized" }`,
+    source: "https://owasp.org/www-community/attacks/SQL_Injection",
+    weakness: { owasp: "MCP05", cwe: 89 },
+  }),
+  "security/template-injection": escape(["template"], {
+    title: "A part of an argument is worked out as a template",
+    why: "In most template languages that ends in running code.",
+    fix: "Give texts to a template as values, never as the template.",
+    bad: `→ { "name": "{{ 6 * 7 }}" }   ← "Hello 42"`,
+    good: `→ { "name": "{{ 6 * 7 }}" }   ← "Hello {{ 6 * 7 }}"`,
+    source: "https://portswigger.net/research/server-side-template-injection",
+    weakness: { owasp: "MCP06", cwe: 1336 },
+  }),
+  "security/profile": {
+    severity: "error",
+    title: "The server touches more than the committed profile",
+    why: "A new version that reads, starts or reaches what the old one did not should be seen in review.",
+    fix: "If the change is wanted, write the snapshot again with --update.",
+    bad: `the profile has no addresses, and the server connects to 203.0.113.7:443`,
+    good: `both have the same`,
+    source: "the file that --snapshot names",
+    weakness: { owasp: "MCP04", cwe: 829 },
+    *find(view) {
+      const { profile: known } = view.spec;
+      const profile = profileOf(view);
+      if (known === undefined || profile === undefined) return;
+      const [last] = view.probes.map(({ finished }) => finished).slice(-1);
+      const compare = function* (
+        now: Touched,
+        was: Touched | undefined,
+        place: Pick<Found, "place">,
+      ): Iterable<Found> {
+        for (const kind of kinds)
+          for (const target of now[kind]) {
+            if (known.start[kind].includes(target) || was?.[kind].includes(target) === true) continue;
+            yield {
+              ...place,
+              message: `${kind}: ${target} is not in the profile`,
+              evidence: evidenceOf(view, target, last),
+            };
+          }
+      };
+      yield* compare(profile.start, undefined, {});
+      for (const [tool, now] of Object.entries(profile.tools))
+        yield* compare(now, Object.hasOwn(known.tools, tool) ? known.tools[tool] : undefined, {
+          place: { tool },
+        });
+    },
+  },
+  "security/not-watched": {
+    severity: "info",
+    title: "Not all that the server touches was seen",
+    why: "Nothing is known about what was not seen.",
+    fix: "Check a program, on Linux with bubblewrap and strace.",
+    bad: `strace is not installed`,
+    good: `strace is installed`,
+    source: "docs/security-checks.md",
+    *find({ spec, probes }) {
+      if (spec.notWatched !== undefined)
+        yield { message: spec.notWatched, evidence: probes.slice(0, 1).map(({ started }) => started) };
+    },
+  },
+} as const satisfies RuleTable;
+
+type Access = EventOf<"server.access">;
+
+const doing: Readonly<Record<Access["access"], string>> = {
+  read: "it read",
+  write: "it wrote",
+  delete: "it deleted",
+  run: "it started",
+  connect: "it connected to",
+  resolve: "it looked up",
+};
+
+const trying: typeof doing = {
+  read: "it tried to read",
+  write: "it tried to write",
+  delete: "it tried to delete",
+  run: "it tried to start",
+  connect: "it tried to connect to",
+  resolve: "it tried to look up",
+};
+
+const kinds = ["read", "write", "run", "connect"] as const satisfies readonly (keyof Touched)[];
+
+/** Probes in which nothing hostile was sent. */
+function ordinary({ probes }: CheckView): readonly ProbeView[] {
+  return probes.filter(({ probe }) => probe !== "attack");
+}
+
+function placeOf({ call }: ProbeView): Pick<Found, "place"> {
+  return call === undefined ? {} : { place: { tool: call.tool } };
+}
+
+function when({ call }: ProbeView): string {
+  return call === undefined ? " when it started" : "";
+}
+
+function isStart({ probe }: ProbeView): boolean {
+  return probe === "start" || probe === "other-client";
+}
+
+/** What happens at each start, which no call is the reason of. */
+function startKeys({ probes }: CheckView): ReadonlySet<string> {
+  return new Set(
+    probes.filter(isStart).flatMap(({ events }) => eventsOf(events, "server.access").map(keyOf)),
+  );
+}
+
+function keyOf({ access, target }: Access): string {
+  return `${access} ${target}`;
+}
+
+/** What the server touched in a probe; in a call without what it touches at each start. */
+function touchedIn(view: CheckView, probe: ProbeView): readonly Access[] {
+  const events = eventsOf(probe.events, "server.access");
+  if (isStart(probe)) return events;
+  const known = startKeys(view);
+  return events.filter((event) => !known.has(keyOf(event)));
+}
+
+/** What ordinary calls of the tools with an annotation touched; the first call of each tool that touched anything. */
+function annotated(
+  view: CheckView,
+  hint: string,
+  value: boolean,
+  names: readonly string[] = ["call"],
+): readonly { readonly probe: ProbeView; readonly events: readonly Access[] }[] {
+  const tools = new Set(
+    view.surface.tools.flatMap(({ name, definition }) =>
+      asObject(definition["annotations"])[hint] === value ? name : [],
+    ),
+  );
+  return view.probes.flatMap((probe) =>
+    probe.call !== undefined && tools.has(probe.call.tool) && names.includes(probe.probe)
+      ? { probe, events: touchedIn(view, probe) }
+      : [],
+  );
+}
+
+function aboutAccess(probe: ProbeView, { access, target, failed, seq }: Access): Found {
+  const what =
+    failed === undefined ? `${doing[access]} ${target}` : `${trying[access]} ${target} (${failed})`;
+  const [request] = exchangesOf(probe.exchanges, "tools/call");
+  return {
+    ...placeOf(probe),
+    message: what,
+    evidence: [...(request === undefined ? [] : [request.request.seq]), seq],
+  };
+}
+
+/** What the server says in a probe: messages, and what it writes to stderr. */
+function* saidIn({
+  events,
+}: ProbeView): Iterable<{ readonly seq: number; readonly text: string; readonly where: string }> {
+  for (const event of events) {
+    if (event.type === "server.stderr") yield { seq: event.seq, text: event.text, where: "its log" };
+    if (event.type !== "mcp.message" || event.direction !== "server-to-client") continue;
+    const { method, error } = asObject(event.message);
+    const where = typeof method === "string" ? method : error === undefined ? "a result" : "an error";
+    yield { seq: event.seq, text: JSON.stringify(event.message), where };
+  }
+}
+
+interface Success {
+  readonly call: PlannedCall & { readonly attack: Attack };
+  readonly evidence: readonly number[];
+  readonly shown: string;
+}
+
+/** The hostile arguments of some aims that worked, by tool and parameter. */
+function successes(view: CheckView, aims: readonly Attack["aim"][]): readonly (readonly Success[])[] {
+  const harmless = new Map<string, Set<string>>();
+  for (const probe of ordinary(view)) {
+    if (probe.call === undefined) continue;
+    const seen = harmless.get(probe.call.tool) ?? new Set();
+    for (const sign of signsIn(view, probe)) seen.add(sign.shown);
+    harmless.set(probe.call.tool, seen);
+  }
+  const found = view.probes.flatMap((probe): readonly Success[] => {
+    const { call } = probe;
+    if (call?.attack === undefined || !aims.includes(call.attack.aim)) return [];
+    const { attack } = call;
+    const [exchange] = exchangesOf(probe.exchanges, "tools/call");
+    const sign = signsIn(view, probe).find(
+      ({ aim, shown }) => aim === aimOf(attack) && harmless.get(call.tool)?.has(shown) !== true,
+    );
+    if (sign === undefined || exchange === undefined) return [];
+    return [{ call: { ...call, attack }, shown: sign.shown, evidence: [exchange.request.seq, sign.seq] }];
+  });
+  return [...Map.groupBy(found, ({ call }) => JSON.stringify([call.tool, call.attack.parameter])).values()];
+}
+
+/** What shows that an attack worked: a marker for all that run something. */
+function aimOf({ aim }: Attack): "read" | "run" | "request" | "template" {
+  return aim === "command" || aim === "code" || aim === "sql" ? "run" : aim;
+}
+
+interface Sign {
+  readonly aim: ReturnType<typeof aimOf>;
+  readonly shown: string;
+  readonly seq: number;
+}
+
+/** What in a probe would show that an attack worked. */
+function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
+  const secret = new Set(plantedFiles.map(([path]) => `~/${path}`));
+  const touched = touchedIn(view, probe).flatMap(({ access, target, failed, seq }): readonly Sign[] => {
+    if (access === "connect")
+      return canaryAddresses.includes(unmapped(target))
+        ? [{ aim: "request", shown: `it connected to ${unmapped(target)}`, seq }]
+        : [];
+    if (failed !== undefined) return [];
+    if (target.startsWith(`~/${markerPrefix}`))
+      return access === "write"
+        ? [{ aim: "run", shown: "the file that the command makes is there", seq }]
+        : [];
+    const isSecret = secret.has(target) || target.endsWith("-private/secret.txt");
+    return isSecret && access !== "run" ? [{ aim: "read", shown: `${doing[access]} ${target}`, seq }] : [];
+  });
+  const said = exchangesOf(probe.exchanges, "tools/call").flatMap((exchange): readonly Sign[] => {
+    const { answer } = exchange;
+    if (answer === undefined) return [];
+    const text = JSON.stringify(answer.message);
+    const worked = resultOf(exchange) !== undefined && text.includes(product);
+    return [
+      ...canariesIn(text)
+        .filter((place) => !place.startsWith("$"))
+        .map((place): Sign => ({
+          aim: "read",
+          shown: `the answer has the secret of ${place}`,
+          seq: answer.seq,
+        })),
+      ...(worked
+        ? [{ aim: "template", shown: `the answer has the product ${product}`, seq: answer.seq } as const]
+        : []),
+    ];
+  });
+  return [...said, ...touched];
+}
+
+/** An address of IPv6 that stands for one of IPv4, as that. */
+function unmapped(address: string): string {
+  return address.replace(/^\[::ffff:([\d.]+)\]/, "$1");
+}
+
+type About = Omit<Rule, "severity" | "find">;
+
+/** A rule about tools that refuse an argument, and take it in another form. */
+function escape(aims: readonly Attack["aim"][], about: About): Rule {
+  return {
+    severity: "error",
+    ...about,
+    *find(view) {
+      for (const group of successes(view, aims))
+        if (!group.some(({ call }) => call.attack.isWhole)) yield aboutAttacks(group);
+    },
+  };
+}
+
+/** A rule about tools that take anything of a sort, which may be what they are for. */
+function anything(aims: readonly Attack["aim"][], about: About): Rule {
+  return {
+    severity: "warning",
+    ...about,
+    *find(view) {
+      for (const group of successes(view, aims)) {
+        const whole = group.filter(({ call }) => call.attack.isWhole);
+        if (whole.length > 0) yield aboutAttacks(whole);
+      }
+    },
+  };
+}
+
+function aboutAttacks(group: readonly Success[]): Found {
+  const [first] = group;
+  const forms = [...new Set(group.map(({ call }) => call.attack.form))].join(", ");
+  return {
+    ...(first === undefined
+      ? {}
+      : { place: { tool: first.call.tool, parameter: first.call.attack.parameter } }),
+    message: `${first?.shown}; what worked: ${forms}`,
+    evidence: first?.evidence ?? [],
+  };
+}
+
+function evidenceOf(view: CheckView, target: string, last: number | undefined): readonly number[] {
+  const event = eventsOf(view.events, "server.access").find((each) => targetInProfile(each) === target);
+  return event === undefined ? (last === undefined ? [] : [last]) : [event.seq];
+}
+
+const profileKinds: Readonly<Record<Access["access"], keyof Touched>> = {
+  read: "read",
+  write: "write",
+  delete: "write",
+  run: "run",
+  connect: "connect",
+  resolve: "connect",
+};
+
+/** What the server touched in ordinary probes, in the order of their names; undefined: it was not confined. */
+export function profileOf(view: CheckView): CapabilityProfile | undefined {
+  const { watched, confined } = view.spec;
+  if (watched === undefined || confined !== true) return undefined;
+  const touchedBy = (probes: readonly ProbeView[]): Touched => {
+    const all = probes.flatMap((probe) => touchedIn(view, probe));
+    const of = (kind: keyof Touched): string[] =>
+      [
+        ...new Set(all.flatMap((each) => (profileKinds[each.access] === kind ? targetInProfile(each) : []))),
+      ].toSorted();
+    return { read: of("read"), write: of("write"), run: of("run"), connect: of("connect") };
+  };
+  const start = touchedBy(view.probes.filter(isStart));
+  const calls = ordinary(view).filter(({ call }) => call !== undefined);
+  const tools = Object.fromEntries(
+    [...Map.groupBy(calls, ({ call }) => call?.tool ?? "")]
+      .map(([tool, probes]) => [tool, touchedBy(probes)] as const)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1)),
+  );
+  const all = [start, ...Object.values(tools)];
+  const paths = (kind: "read" | "write"): string[] =>
+    [...new Set(all.flatMap((each) => each[kind]))].filter((path) => !path.startsWith("{")).toSorted();
+  const write = paths("write");
+  const sandbox = {
+    kind: "process",
+    network: all.some(({ connect }) => connect.length > 0) ? (["host"] as const) : [],
+    read: paths("read").filter((path) => !write.includes(path)),
+    write,
+  } as const;
+  return { watched, start, tools, sandbox };
+}
+
+/** In a folder that it was given the profile does not tell files apart: they are the user's. */
+function targetInProfile({ target, folder }: Access): string {
+  return folder ?? target;
+}

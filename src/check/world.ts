@@ -1,0 +1,346 @@
+import { hash } from "node:crypto";
+import { existsSync, statSync } from "node:fs";
+import { cp, mkdir, open, readdir, readFile, realpath, symlink, writeFile } from "node:fs/promises";
+import { homedir } from "node:os";
+import { basename, dirname, join, resolve, sep } from "node:path";
+import { McpvalsError } from "../base/error.ts";
+import { exact } from "../base/json.ts";
+import type { EventOf } from "../model/event.ts";
+import { defaultSandbox } from "../model/sandbox.ts";
+import type { ServerSpec, StdioServerSpec } from "../model/server.ts";
+import { findProgram, runningPlatform } from "../process/environment.ts";
+import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
+import { installFolders, isInside } from "../sandbox/mounts.ts";
+import { runToEnd } from "../sandbox/sandbox.ts";
+import { sandboxOf } from "../sandbox/sandboxes.ts";
+import { type Access, AccessLog, watchedCalls } from "./access-log.ts";
+import {
+  besideSecret,
+  besideSuffix,
+  plantedFiles,
+  plantedFolders,
+  plantedHome,
+  plantedLink,
+  plantedNote,
+  plantedRoot,
+  plantedVariables,
+} from "./canaries.ts";
+
+/** Something that a server touched, and how that is known. */
+export type SeenAccess = Omit<EventOf<"server.access">, "type" | "server" | "seq" | "at" | "trial">;
+
+/** Files of a folder that are copied; of a larger one the server sees the original, and cannot write it. */
+const maxCopied = 2000;
+/** Memory and processes of the server with what watches it. */
+const memoryBytes = 2 * 1024 ** 3;
+const processes = 256;
+
+/** A folder among the arguments of a server. */
+interface GivenFolder {
+  /** Which argument it is; -1: none, the server was given no folder. */
+  readonly index: number;
+  /** Undefined: an empty folder. */
+  readonly source: string | undefined;
+  /** How it is called in reports: as in the arguments. */
+  readonly label: string;
+  /** Where the server sees the copy. */
+  readonly path: string;
+}
+
+/** The folders of a server, at least one; the first has the planted files. Throws errors of the file system. */
+export async function givenFolders({
+  args,
+  cwd,
+}: Pick<StdioServerSpec, "args" | "cwd">): Promise<readonly GivenFolder[]> {
+  const found: GivenFolder[] = [];
+  for (const [index, arg] of args.entries()) {
+    const source = resolve(cwd, arg);
+    if (statSync(source, { throwIfNoEntry: false })?.isDirectory() !== true || !(await isSmall(source)))
+      continue;
+    const label = arg.replace(/(?<=.)\/+$/, "");
+    found.push({ index, source, label, path: `${plantedFolders}/${index}/${basename(source) || "root"}` });
+  }
+  if (found.length > 0) return found;
+  return [{ index: -1, source: undefined, label: "{workspace}", path: `${plantedFolders}/workspace` }];
+}
+
+/**
+ * Why a server cannot run among planted files: it is not a program, or there is no sandbox that shows it folders of another place.
+ * Undefined: it can. Throws the signal's reason.
+ */
+export async function whyNotConfined(spec: ServerSpec, signal: AbortSignal): Promise<string | undefined> {
+  if (spec.transport !== "stdio") return "it is reached at an address, and runs elsewhere";
+  if (runningPlatform() !== "linux") return "that needs bubblewrap, which exists only on Linux";
+  try {
+    await sandboxOf("process").check(worldSandbox, signal);
+    return undefined;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (!(error instanceof McpvalsError)) throw error;
+    const { hint } = error.details;
+    return hint === undefined ? error.message : `${error.message}. ${hint}`;
+  }
+}
+
+const worldSandbox = { ...defaultSandbox, kind: "process", memoryBytes, processes } as const;
+
+/**
+ * What a server sees in a check of its security: a home folder with planted secrets, copies of the folders in its arguments, no network.
+ * It can read its own program. Disposing of it removes the folder.
+ */
+export class World implements AsyncDisposable {
+  /** How the server is started in it. */
+  readonly spec: StdioServerSpec;
+  readonly #root: string;
+  readonly #folders: readonly GivenFolder[];
+  /** The folders of the program, the innermost first. */
+  readonly #own: readonly string[];
+  readonly #isTraced: boolean;
+  readonly #log = new AccessLog();
+  #offset = 0;
+  #files: ReadonlyMap<string, string> = new Map();
+
+  private constructor(
+    root: string,
+    spec: StdioServerSpec,
+    rest: {
+      readonly folders: readonly GivenFolder[];
+      readonly own: readonly string[];
+      readonly isTraced: boolean;
+    },
+  ) {
+    this.#root = root;
+    this.spec = spec;
+    this.#folders = rest.folders;
+    this.#own = rest.own;
+    this.#isTraced = rest.isTraced;
+  }
+
+  /** Makes the world of a server. `traces`: its system calls are recorded where `strace` works. Throws errors of the file system. */
+  static async create(
+    spec: StdioServerSpec,
+    { traces, signal }: { readonly traces: boolean; readonly signal: AbortSignal },
+  ): Promise<World> {
+    const { args, cwd, env, sandbox } = spec;
+    const folders = await givenFolders(spec);
+    const program = (await findProgram(spec.command, { env, cwd })) ?? spec.command;
+    const own = await ownFolders(program, args, cwd);
+    const placed = args.map((arg, index) => folders.find((each) => each.index === index)?.path ?? arg);
+    const tracer = traces ? await findTracer(signal) : undefined;
+    const watching = tracer === undefined ? [] : [tracer, ...tracing, "-o", `${plantedRoot}/trace/log`, "--"];
+    const [command = program, ...rest] = [...watching, program, ...placed];
+    const named = args.map((arg) => resolve(cwd, arg)).filter((path) => existsSync(path));
+    const read = [...own, ...named, ...(sandbox?.read ?? []), ...(sandbox?.write ?? [])].filter(
+      (path) => path !== sep && !folders.some(({ source }) => source === path),
+    );
+    const { TMPDIR: _, ...variables } = env;
+    const root = await makeTemporaryFolder("sandbox");
+    const world = new World(
+      root,
+      {
+        ...spec,
+        command,
+        args: rest,
+        env: { ...plantedVariables, ...variables, HOME: plantedHome },
+        sandbox: {
+          ...worldSandbox,
+          read: [...new Set(read)],
+          mounts: [{ at: plantedRoot, source: root }],
+        },
+      },
+      { folders, own, isTraced: tracer !== undefined },
+    );
+    await put(join(root, "trace/log"), "");
+    await world.plant();
+    return world;
+  }
+
+  /** Puts everything where it was at first. Nothing may run in it. */
+  async plant(): Promise<void> {
+    const [home, folders] = [this.#outside(plantedHome), this.#outside(plantedFolders)];
+    for (const part of [home, folders]) {
+      await removeFolder(part);
+      await mkdir(part, { recursive: true });
+    }
+    for (const [file, secret] of plantedFiles) await put(join(home, file), `secret = ${secret}\n`);
+    for (const [index, { path, source }] of this.#folders.entries()) {
+      const folder = this.#outside(path);
+      await mkdir(dirname(folder), { recursive: true });
+      if (source !== undefined) await cp(source, folder, { recursive: true, filter: isCopied });
+      if (index > 0) continue;
+      await put(join(folder, plantedNote), "A note of mcpvals.\n");
+      await symlink(`${plantedHome}/.ssh/id_rsa`, join(folder, plantedLink));
+      await put(`${folder}${besideSuffix}`, `secret = ${besideSecret}\n`);
+    }
+    this.#files = await this.#readFiles();
+    await this.#readLog();
+  }
+
+  /** What the server has touched since the last look, without its own program, the system and temporary files. */
+  async look(): Promise<readonly SeenAccess[]> {
+    const traced = (await this.#readLog()).flatMap((each): SeenAccess[] => {
+      const target = this.#name(each);
+      return target === undefined ? [] : [{ ...each, ...this.#inFolder(target), by: "trace" }];
+    });
+    const before = this.#files;
+    this.#files = await this.#readFiles();
+    const compared: SeenAccess[] = [];
+    for (const [target, sha256] of this.#files)
+      if (before.get(target) !== sha256)
+        compared.push({ access: "write", ...this.#inFolder(target), by: "comparison", sha256 });
+    for (const target of before.keys())
+      if (!this.#files.has(target))
+        compared.push({ access: "delete", ...this.#inFolder(target), by: "comparison" });
+    return [...new Map([...traced, ...compared].map((each) => [JSON.stringify(each), each])).values()];
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await removeFolder(this.#root);
+  }
+
+  /** The path on this machine of what the server sees. */
+  #outside(path: string): string {
+    return join(this.#root, path.slice(plantedRoot.length));
+  }
+
+  /** How a target is called in reports, the same in each check; undefined: it does not count. */
+  #name({ access, target, failed }: Access): string | undefined {
+    if (access === "connect" || access === "resolve") return target;
+    const path = resolve(this.spec.cwd, target);
+    const own = this.#own.find((folder) => isInside(path, folder));
+    if (access === "run") return failed !== undefined ? undefined : own === undefined ? path : basename(path);
+    const planted = this.#plantedName(path);
+    if (planted !== undefined) {
+      const isMissing = access === "read" && failed !== undefined;
+      return isCache(planted) || isMissing ? undefined : planted;
+    }
+    if (own !== undefined) return access === "read" ? undefined : `{server}${path.slice(own.length)}`;
+    if (systemFolders.some((folder) => isInside(path, folder))) return undefined;
+    // Some programs look up their user's home folder in another place than HOME.
+    if (isInside(path, homedir())) {
+      const name = `~${path.slice(homedir().length)}`;
+      return access !== "read" || plantedFiles.some(([file]) => name === `~/${file}`) ? name : undefined;
+    }
+    return access === "read" && failed !== undefined ? undefined : path;
+  }
+
+  #inFolder(target: string): Pick<SeenAccess, "target" | "folder"> {
+    const folder = this.#folders.find(({ label }) => isInside(target, label))?.label;
+    return { target, ...exact({ folder }) };
+  }
+
+  #plantedName(path: string): string | undefined {
+    if (isInside(path, plantedHome)) return `~${path.slice(plantedHome.length)}`;
+    const folder = this.#folders.find((each) => path.startsWith(each.path));
+    return folder && `${folder.label}${path.slice(folder.path.length)}`;
+  }
+
+  async #readLog(): Promise<readonly Access[]> {
+    if (!this.#isTraced) return [];
+    await using file = await open(this.#outside(`${plantedRoot}/trace/log`), "r");
+    const { size } = await file.stat();
+    if (size <= this.#offset) return [];
+    const length = Math.min(size - this.#offset, maxLogBytes);
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, this.#offset);
+    this.#offset = size;
+    // What is no ASCII is written in octal.
+    return this.#log.push(buffer.toString("latin1", 0, bytesRead));
+  }
+
+  /** By name, the hash of each file; of other things, what they are. */
+  async #readFiles(): Promise<ReadonlyMap<string, string>> {
+    const found = new Map<string, string>();
+    for (const top of [plantedHome, plantedFolders]) {
+      const outside = this.#outside(top);
+      for (const entry of await readdir(outside, { recursive: true, withFileTypes: true })) {
+        const path = join(entry.parentPath, entry.name);
+        const name = this.#plantedName(`${top}${path.slice(outside.length)}`);
+        if (name === undefined || isCache(name)) continue;
+        const kind = entry.isFile() ? undefined : entry.isDirectory() ? "folder" : "other";
+        // A file may be gone meanwhile.
+        found.set(name, kind ?? hash("sha256", await readFile(path).catch(() => Buffer.alloc(0))));
+      }
+    }
+    return new Map([...found].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+  }
+}
+
+/** What of the record of one probe is read; a program that does more floods it. */
+const maxLogBytes = 64 * 1024 * 1024;
+
+/** What runtimes look for in a home folder, and where programs keep what they can make again. */
+function isCache(path: string): boolean {
+  return /^~\/\.(?:node_modules|node_libraries|cache|npm)(?:\/|$)/.test(path);
+}
+
+const systemFolders =
+  "/usr /bin /sbin /lib /lib32 /lib64 /etc /nix /gnu /run /proc /sys /dev /tmp /var/run".split(" ");
+
+async function put(path: string, content: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await writeFile(path, content);
+}
+
+function isCopied(path: string): boolean {
+  return !["node_modules", ".git"].includes(basename(path));
+}
+
+async function isSmall(folder: string): Promise<boolean> {
+  let count = 0;
+  const folders = [folder];
+  for (const each of folders)
+    for (const entry of await readdir(each, { withFileTypes: true }).catch(() => [])) {
+      if ((count += 1) > maxCopied) return false;
+      if (entry.isDirectory() && isCopied(entry.name)) folders.push(join(each, entry.name));
+    }
+  return true;
+}
+
+/** The folders of a server's program: packages of its files, installations, and the folder that it is started in. */
+async function ownFolders(program: string, args: readonly string[], cwd: string): Promise<readonly string[]> {
+  const files = [program, ...args.map((arg) => resolve(cwd, arg))].filter(
+    (path) => statSync(path, { throwIfNoEntry: false })?.isFile() === true,
+  );
+  const found = await Promise.all(
+    files.map(async (file) => [
+      ...(await installFolders(file, homedir())),
+      ...packageFolders(await realpath(file)),
+    ]),
+  );
+  // A home folder is nobody's program.
+  const known = found.flat().filter((path) => !isInside(homedir(), path));
+  return [...new Set([...known, cwd])].toSorted((a, b) => b.length - a.length);
+}
+
+/** The folder of the package that a file belongs to, and those of the packages that it can import. */
+function packageFolders(file: string): readonly string[] {
+  const above: string[] = [];
+  for (let folder = dirname(file); dirname(folder) !== folder; folder = dirname(folder)) above.push(folder);
+  const own = above.find((folder) =>
+    ["package.json", "pyproject.toml"].some((name) => existsSync(join(folder, name))),
+  );
+  const modules = above.map((folder) => join(folder, "node_modules")).filter((folder) => existsSync(folder));
+  return [own ?? dirname(file), ...modules];
+}
+
+/** Options of `strace`: every process, paths of open files, and nothing but the calls. */
+const tracing: readonly string[] = [
+  ..."-f --seccomp-bpf -y -qq -s 256 -e signal=none -A -e".split(" "),
+  `trace=${watchedCalls}`,
+];
+
+let tracer: Promise<string | undefined> | undefined;
+
+/** The path of `strace`, where it works in a sandbox; undefined: it does not. Throws the signal's reason. */
+export function findTracer(signal: AbortSignal): Promise<string | undefined> {
+  return (tracer ??= tryTracer(signal));
+}
+
+async function tryTracer(signal: AbortSignal): Promise<string | undefined> {
+  const path = await findProgram("strace", { env: { PATH: "/usr/bin:/bin:/usr/local/bin" }, cwd: "/" });
+  if (path === undefined) return undefined;
+  const process = { command: path, args: [...tracing, "-o", "/dev/null", "/bin/true"], env: {}, cwd: "/tmp" };
+  const child = await sandboxOf("process").start({ process, read: [], write: [], spec: worldSandbox });
+  const { exitCode } = await runToEnd(child, signal, 10_000);
+  return exitCode === 0 ? path : undefined;
+}

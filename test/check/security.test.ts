@@ -1,0 +1,100 @@
+import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import type { CapabilityProfile } from "../../src/model/check.ts";
+import { findTracer } from "../../src/check/world.ts";
+import { sandboxOf } from "../../src/sandbox/sandboxes.ts";
+import { whyNot } from "../sandbox/support.ts";
+import { folderOf, root, runHere } from "../support/cli.ts";
+import { checked } from "./support.ts";
+
+/** Why nothing can be watched here. */
+async function whyNotWatched(): Promise<string | undefined> {
+  if (process.platform !== "linux") return "only tried on Linux";
+  const reason = await whyNot(sandboxOf("process"));
+  const hasTracer = reason === undefined && (await findTracer(new AbortController().signal)) !== undefined;
+  return reason ?? (hasTracer ? undefined : "there is no strace that works");
+}
+
+const reason = await whyNotWatched();
+const note = reason === undefined ? "" : ` (SKIPPED: ${reason})`;
+
+const unsafe = join(root, "examples/unsafe-server/server.mjs");
+const reaching = join(root, "test/fixtures/servers/reaching-server.mjs");
+
+function project(): ReturnType<typeof folderOf> {
+  const folder = folderOf({});
+  mkdirSync(join(folder.path, "notes"));
+  return folder;
+}
+
+describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
+  it("lets nothing leave the machine and changes nothing on it, and shows what was tried", async () => {
+    using folder = project();
+    let connections = 0;
+    await using listener = createServer((socket) => {
+      connections += 1;
+      socket.destroy();
+    }).listen(0, "127.0.0.1");
+    await once(listener, "listening");
+    const address = listener.address();
+    const port = address !== null && typeof address === "object" ? address.port : 0;
+    const file = join(folder.path, "snapshot.json");
+    const notes = join(folder.path, "notes");
+    await checked([process.execPath, reaching, String(port), notes], {
+      security: true,
+      snapshot: file,
+      update: true,
+    });
+    expect([connections, readdirSync(notes)]).toEqual([0, []]);
+    expect(readdirSync("/tmp")).not.toContain(`left-behind-${port}`);
+    const [server] = Object.values(
+      JSON.parse(readFileSync(file, "utf8")) as Record<string, { profile: CapabilityProfile }>,
+    );
+    expect(server?.profile).toEqual({
+      watched: "all",
+      start: { read: [], write: [notes, "~/left-behind"], run: [], connect: [`127.0.0.1:${port}`] },
+      tools: { rest: { read: [], write: [], run: [], connect: [] } },
+      sandbox: { kind: "process", network: ["host"], read: [], write: [notes, "~/left-behind"] },
+    });
+  });
+
+  it("says what a later version touches more than the committed profile, and nothing of the same version", async () => {
+    using folder = project();
+    const options = { security: true, calls: "none", cwd: folder.path, snapshot: "s.json" } as const;
+    const check = async (...defects: readonly string[]): Promise<readonly string[]> => {
+      const command = [process.execPath, unsafe, "notes", ...defects];
+      const { findings } = await checked(command, options);
+      return findings.flatMap(({ code, place, message }) =>
+        code === "security/profile" ? `${place.tool ?? "start"}: ${message}` : [],
+      );
+    };
+    await checked([process.execPath, unsafe, "notes", "none"], { ...options, update: true });
+    expect(await check("none")).toEqual([]);
+    expect(await check("secret-read", "open-world")).toEqual([
+      "start: read: ~/.ssh/id_rsa is not in the profile",
+      "convert: connect: 203.0.113.7:80 is not in the profile",
+    ]);
+  });
+
+  it("writes the profile as a table in Markdown, and the weaknesses in SARIF", async () => {
+    using folder = project();
+    const flags = "check --security --calls none --reporter markdown=r.md --reporter sarif=r.sarif".split(
+      " ",
+    );
+    const { code } = await runHere([...flags, "--", process.execPath, unsafe, "notes", "command-injection"], {
+      cwd: folder.path,
+    });
+    expect(code).toBe(1);
+    expect(readFileSync(join(folder.path, "r.md"), "utf8")).toContain("| tool find\\_author |");
+    const { runs } = JSON.parse(readFileSync(join(folder.path, "r.sarif"), "utf8")) as {
+      runs: { taxonomies: { name: string; taxa: { id: string }[] }[] }[];
+    };
+    expect(runs[0]?.taxonomies.map(({ name, taxa }) => [name, taxa.map(({ id }) => id)])).toEqual([
+      ["CWE", ["CWE-78"]],
+      ["OWASP MCP Top 10", ["MCP05"]],
+    ]);
+  });
+});

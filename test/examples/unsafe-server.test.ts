@@ -1,0 +1,52 @@
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { findingRules } from "../../src/check/catalogue.ts";
+import { checked } from "../check/support.ts";
+import { folderOf, root } from "../support/cli.ts";
+
+const folder = join(root, "examples/unsafe-server");
+const rows = readFileSync(join(folder, "README.md"), "utf8").matchAll(
+  /^\| `(?<code>security\/[\w-]+)` *\| (?:the tool `(?<tool>[^`]+)`)?/gm,
+);
+const planted = [...rows].map(({ groups = {} }) => ({ code: groups["code"], tool: groups["tool"] }));
+
+/** What a check finds about security in the server with some defects; without any it has all. */
+async function found(...defects: readonly string[]): Promise<readonly unknown[]> {
+  using project = folderOf({});
+  mkdirSync(join(project.path, "notes"));
+  const command = [process.execPath, join(folder, "server.mjs"), join(project.path, "notes"), ...defects];
+  const { findings } = await checked(command, { security: true, calls: "none", cwd: project.path });
+  return findings
+    .filter(({ code }) => code.startsWith("security/"))
+    .map(({ code, place, message, evidence }) => ({
+      code,
+      tool: place.tool,
+      message: message.replaceAll(project.path, ""),
+      evidence: evidence.length > 0,
+    }));
+}
+
+describe.concurrent("the unsafe server", () => {
+  it("has a defect for every rule about security that looks at one server by itself", () => {
+    const others = ["security/profile", "security/not-watched"];
+    const codes = Object.keys(findingRules).filter((code) => code.startsWith("security/"));
+    expect([...planted.map(({ code }) => code), ...others].toSorted()).toEqual(codes.toSorted());
+  });
+
+  it("is found to have exactly the defects that its README lists, each time with the same words and with an event", async () => {
+    const [first, second] = await Promise.all([found(), found()]);
+    expect(first).toEqual(second);
+    const said = (first as { code: string; tool?: string; evidence: boolean }[]).map(
+      ({ code, tool, evidence }) => ({ code, tool, evidence }),
+    );
+    const known = planted.map(({ code, tool }) => ({ code, tool, evidence: true }));
+    const byCode = (a: { code: string | undefined }, b: { code: string | undefined }): number =>
+      String(a.code).localeCompare(String(b.code));
+    expect(said.toSorted(byCode)).toEqual(known.toSorted(byCode));
+  });
+
+  it("has nothing to be found without defects", async () => {
+    expect(await found("none")).toEqual([]);
+  });
+});
