@@ -1,19 +1,12 @@
 // An MCP server with planted defects of security, for `mcpvals check --security`; see README.md.
 // Usage: node server.mjs [FOLDER] [DEFECT …]   Without defects it has all of them; with `none` it has none.
 import { exec, execFile } from "node:child_process";
-import {
-  appendFileSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { appendFileSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve, sep } from "node:path";
 import { stdin, stdout } from "node:process";
 import { createInterface } from "node:readline";
+import { runInNewContext } from "node:vm";
 import { DatabaseSync } from "node:sqlite";
 
 const words = process.argv.slice(2);
@@ -174,7 +167,7 @@ const tools = {
     run: ({ name }) => {
       const greeting = `Hello ${name}`;
       if (!has("template-injection")) return greeting;
-      return greeting.replaceAll(/\{\{(.*?)\}\}/g, (_, code) => String(new Function(`return ${code}`)()));
+      return greeting.replaceAll(/\{\{(.*?)\}\}/g, (_, code) => String(runInNewContext(code)));
     },
   },
   sum: {

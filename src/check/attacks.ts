@@ -7,7 +7,7 @@ import { objectIn, typesOf } from "./schema-walk.ts";
 const maxAttacked = 8;
 
 /** Where a hostile request would go; nobody listens there. */
-export const canaryPort = 8642;
+const canaryPort = 8642;
 /** Where a machine in a cloud can ask for its own credentials. */
 const metadata = "169.254.169.254";
 /** What hostile requests connect to. */

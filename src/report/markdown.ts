@@ -116,9 +116,12 @@ function coverageSections(result: RunResult): (readonly string[])[] {
   return [["## Not used by any test"], lines.length === 0 ? ["nothing: everything listed was used"] : lines];
 }
 
+function codeCell(texts: readonly string[]): string {
+  return texts.map((text) => `\`${plain(text)}\``).join(", ");
+}
+
 /** What servers touched, of each a table. */
 function profileSections(trials: readonly TrialResult[]): (readonly string[])[] {
-  const cell = (texts: readonly string[]): string => texts.map((text) => `\`${plain(text)}\``).join(", ");
   return trials.flatMap(({ suite, grades }) =>
     grades.flatMap(({ profile }): (readonly string[])[] => {
       if (profile === undefined) return [];
@@ -134,7 +137,7 @@ function profileSections(trials: readonly TrialResult[]): (readonly string[])[] 
           "| --- | --- | --- | --- | --- |",
           ...rows.map(
             ([name, { read, write, run, connect }]) =>
-              `| ${name === "start" ? name : `tool ${plain(name)}`} | ${[read, write, run, connect].map(cell).join(" | ")} |`,
+              `| ${name === "start" ? name : `tool ${plain(name)}`} | ${[read, write, run, connect].map(codeCell).join(" | ")} |`,
           ),
         ],
         ...(rest > 0 ? [[`${countOf(rest, "tool")} more: nothing besides.`]] : []),

@@ -137,12 +137,14 @@ function relationshipsOf({ owasp, cwe }: Weakness): readonly JsonObject[] {
   }));
 }
 
+function taxa(ids: readonly string[]): readonly JsonObject[] {
+  return [...new Set(ids)].toSorted().map((id) => ({ id }));
+}
+
 /** The lists of weaknesses that rules name, with what they name of them. */
 function taxonomiesOf(findings: readonly RunFinding[], known: RuleTable): readonly JsonObject[] {
   const named = [...new Set(findings.map(({ code }) => code))].flatMap((code) => known[code]?.weakness ?? []);
   if (named.length === 0) return [];
-  const taxa = (ids: readonly string[]): readonly JsonObject[] =>
-    [...new Set(ids)].toSorted().map((id) => ({ id }));
   return [
     { name: "CWE", organization: "MITRE", taxa: taxa(named.map(({ cwe }) => `CWE-${cwe}`)) },
     {
