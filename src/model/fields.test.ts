@@ -259,10 +259,10 @@ const rows: readonly Row[] = [
   [
     "Config.check",
     { check: {} },
-    { check: { calls: "safe", disable: [], enable: [], callMs: 5000, conformance: false } },
+    { check: { calls: "safe", disable: [], enable: [], callMs: 5000, conformance: false, security: false } },
   ],
   [
-    "Check.calls Check.disable Check.enable Check.maxWarnings Check.snapshot Check.callTimeout Check.conformance",
+    "Check.calls Check.disable Check.enable Check.maxWarnings Check.snapshot Check.callTimeout Check.conformance Check.security",
     {
       check: {
         calls: "none",
@@ -272,6 +272,7 @@ const rows: readonly Row[] = [
         snapshot: "tools.json",
         callTimeout: "2s",
         conformance: true,
+        security: true,
       },
     },
     {
@@ -283,6 +284,7 @@ const rows: readonly Row[] = [
         snapshot: "/dir/tools.json",
         callMs: 2000,
         conformance: true,
+        security: true,
       },
     },
   ],
