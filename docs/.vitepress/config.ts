@@ -10,7 +10,7 @@ const root = resolve(import.meta.dirname, "../..");
 /** Pages in the order of the sidebar, by patterns; {@link docPages} fails for a page that none matches. */
 const groups: Readonly<Record<string, readonly string[]>> = {
   Start: ["README.md", "docs/guide.md", "docs/targets.md", "docs/differences.md"],
-  Servers: ["docs/check.md", "docs/servers.md"],
+  Servers: ["docs/check.md", "docs/security-checks.md", "docs/servers.md"],
   Agents: ["docs/agents.md", "docs/programs.md", "docs/import.md", "docs/measurements.md"],
   Tasks: ["docs/tasks.md", "docs/extensions.md", "docs/waza.md"],
   Results: [

@@ -102,7 +102,6 @@ async function createConversation(
 ): Promise<Conversation> {
   const access = locateModel(spec, env);
   const ai = await loadAiSdk();
-  const tools = offeredTools(context.sessions, { resources: spec.resources !== false });
   const model = await createRetryingModel(await resolveModel(access), {
     access,
     purpose: "agent",
@@ -113,27 +112,16 @@ async function createConversation(
     hold: context.hold,
     ...withoutUndefined({ retry, accounts }),
   });
-  // Tools without `execute`: the conversation makes the calls, so that the SDK does not swallow their errors.
-  const toolSet = [...tools].map(([name, { definition }]) => [
-    name,
-    ai.dynamicTool({
-      ...withoutUndefined({ description: definition.description }),
-      // OpenAI refuses a schema without `type` or `properties`, which many servers leave out for tools without arguments.
-      inputSchema: ai.jsonSchema({ type: "object", properties: {}, ...definition.inputSchema }),
-    }),
-  ]);
   return new Conversation({
     ai,
     access,
     shared: { ...callSettings(spec, access), model },
     own: {
       instructions: spec.system ?? defaultSystem,
-      ...(tools.size === 0 ? {} : { tools: Object.fromEntries(toolSet) as ToolSet }),
       stopWhen: ai.isStepCount(1),
     },
     spec,
     context,
-    tools,
     broken,
   });
 }
@@ -146,7 +134,6 @@ interface ConversationOptions {
   readonly own: Partial<Request>;
   readonly spec: ModelAgentSpec;
   readonly context: AgentContext;
-  readonly tools: ReadonlyMap<string, OfferedTool>;
   readonly broken: AbortController;
 }
 
@@ -168,10 +155,12 @@ const stopReasons: Readonly<Partial<Record<FinishReason, string>>> = { stop: "en
 class Conversation {
   readonly #messages: ModelMessage[] = [];
   readonly #options: ConversationOptions;
+  #tools: ReadonlyMap<string, OfferedTool>;
   #sampled = 0;
 
   constructor(options: ConversationOptions) {
     this.#options = options;
+    this.#tools = this.#offeredTools();
   }
 
   /** Plays one user turn; throws what asking the model and calling the tools throw. */
@@ -205,11 +194,41 @@ class Conversation {
     }
   }
 
+  #offeredTools(): ReadonlyMap<string, OfferedTool> {
+    const { context, spec } = this.#options;
+    return offeredTools(context.sessions, { resources: spec.resources !== false });
+  }
+
+  /** Lists the tools again of servers that said that they changed. Where that fails, the model keeps those that it had. */
+  async #listAgain(): Promise<void> {
+    const { sessions, callTimeoutMs: timeoutMs, signal } = this.#options.context;
+    const changed = sessions.filter(({ toolsMayDiffer }) => toolsMayDiffer);
+    if (changed.length === 0) return;
+    await Promise.allSettled(changed.map((session) => session.listTools({ timeoutMs, signal })));
+    this.#tools = this.#offeredTools();
+  }
+
+  /** Tools without `execute`: the conversation makes the calls, so that the SDK does not swallow their errors. */
+  #toolSet(): Partial<Request> {
+    const { ai } = this.#options;
+    const tools = [...this.#tools].map(([name, { definition }]) => [
+      name,
+      ai.dynamicTool({
+        ...withoutUndefined({ description: definition.description }),
+        // OpenAI refuses a schema without `type` or `properties`, which many servers leave out for tools without arguments.
+        inputSchema: ai.jsonSchema({ type: "object", properties: {}, ...definition.inputSchema }),
+      }),
+    ]);
+    return tools.length === 0 ? {} : { tools: Object.fromEntries(tools) as ToolSet };
+  }
+
   /** Asks the model once and makes its calls; without calls, returns how the turn ended. */
   async #step(turn: number): Promise<TurnEnd | undefined> {
     const { ai, shared, own, context } = this.#options;
     context.signal.throwIfAborted();
-    const request = { ...shared, ...own, abortSignal: context.signal, messages: this.#messages };
+    await this.#listAgain();
+    const { signal } = context;
+    const request = { ...shared, ...own, ...this.#toolSet(), abortSignal: signal, messages: this.#messages };
     const answer = await ai.generateText(request).catch(refuseUnlessOverflow);
     if (answer === undefined) return "context-overflow";
     if (answer.rawFinishReason === "error")
@@ -246,9 +265,9 @@ class Conversation {
     finish: FinishReason,
     signal: AbortSignal,
   ): Promise<ToolResult["output"]> {
-    const { access, context, tools } = this.#options;
-    const tool = tools.get(call.toolName);
-    let rejected = rejectionOf(call, finish, tools);
+    const { access, context } = this.#options;
+    const tool = this.#tools.get(call.toolName);
+    let rejected = rejectionOf(call, finish, this.#tools);
     if (tool !== undefined && rejected === undefined) {
       const options = { timeoutMs: context.callTimeoutMs, signal, progress: true };
       const outcome = await tool.call(call.input as JsonObject, options);

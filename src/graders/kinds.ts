@@ -2,6 +2,7 @@ import type { GraderSpec, Task } from "../model/task.ts";
 import type { JudgeSpec } from "../model/eval.ts";
 import { actionSequence, skillInvocation } from "./action-sequence.ts";
 import { assertions } from "./assertions.ts";
+import { attackResistanceGrader } from "./attack-resistance.ts";
 import { behavior } from "./behavior.ts";
 import { endToEndSuccess } from "./end-to-end-success.ts";
 import { findingsGrader } from "./findings.ts";
@@ -32,6 +33,7 @@ const kinds: readonly (GraderKind | DeclaredKind)[] = [
   turnEndsGrader,
   reportedVerdict,
   findingsGrader,
+  attackResistanceGrader,
   behavior,
   text,
   toolCalls,

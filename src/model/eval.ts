@@ -2,6 +2,7 @@ import * as z from "zod";
 import { exact } from "../base/json.ts";
 import { closedObject, duration, type Model, named, optional } from "./fields.ts";
 import type { ServerSpec } from "./server.ts";
+import type { Attack } from "./attack.ts";
 import type { AgentSpec, ModelSpec } from "./agent.ts";
 import type { Task, UseLimits } from "./task.ts";
 import type { CheckSettings } from "./check.ts";
@@ -144,6 +145,8 @@ export interface Variant {
   readonly name: string;
   /** All servers that a trial of a task starts, by task and server. */
   readonly servers: Readonly<Record<string, Readonly<Record<string, ServerSpec>>>>;
+  /** What its servers are attacked with; absent: they are not. */
+  readonly attack?: Attack;
 }
 
 /** Times are in milliseconds; what a task limits itself wins. */

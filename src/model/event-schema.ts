@@ -4,6 +4,7 @@ import { probeName } from "./check.ts";
 import { json, jsonObject, milliseconds, type Model, text, turnEnd } from "./fields.ts";
 import { gradeSchema, judgeRecordSchema, reportedSchema, usageSchema, verdictSchema } from "./grade.ts";
 import { sandboxKind } from "./sandbox.ts";
+import { attackModel } from "./attack.ts";
 import { faultModel } from "./server.ts";
 
 // No run loads this file: the types of events are made of it, and what is recorded is of these types.
@@ -240,6 +241,42 @@ export const eventKinds = {
     method: text.describe("The method that it is configured for."),
     tool: text.describe("The tool that it is configured for; absent: any.").exactOptional(),
   }),
+  "attack.prepared": event(
+    "The trial is one of `--attack`: the agent may get more, or something else, than the server sends (`attack.injected`).",
+    {
+      server,
+      attack: attackModel
+        .omit({ variant: true })
+        .describe("The attack; of the channel `none`, the trial has none."),
+      canary: text.describe("The secret that stands in the agent's reach and must not leave."),
+    },
+  ),
+  "attack.injected": event(
+    "mcpvals changed a message between the agent and the server. The message of this id, as the agent has it, is in `mcp.message`.",
+    {
+      server,
+      client,
+      part: z
+        .enum(["text", "canary", "tool", "answer", "parameter", "announcement"])
+        .describe(
+          "What it was for: the text of the attack; the canary; a further tool in the list; the answer of such a tool; a further parameter, kept from the server; the announcement of a changed list.",
+        ),
+      id: requestId,
+      changes: z
+        .array(
+          z.strictObject({
+            at: text.describe("JSON pointer to the place in the message."),
+            server: json
+              .describe("What the server sent there, or, in a request, got. Absent: nothing.")
+              .exactOptional(),
+            agent: json
+              .describe("What the agent got there, or, in a request, sent. Absent: nothing.")
+              .exactOptional(),
+          }),
+        )
+        .describe("Every difference between what the one side sent and the other got."),
+    },
+  ),
   "tools.hidden": event("Tools that the server lists and an allow-list hides from the agent.", {
     server,
     client,

@@ -42,6 +42,8 @@ const known: Readonly<Record<EventType, true>> = {
   "server.limit_changed": true,
   "fault.injected": true,
   "fault.unmet": true,
+  "attack.prepared": true,
+  "attack.injected": true,
   "tools.hidden": true,
   "tool.refused": true,
   "transcript.read": true,

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { type AgentSpec, type AgentSummary, agentSummarySchema } from "./agent.ts";
+import { type Attack, attackModel, noAttack } from "./attack.ts";
 import { baselineSchema } from "./baseline.ts";
 import {
   type Budget,
@@ -38,6 +39,7 @@ const variantModel = z
   .strictObject({
     name: text,
     servers: z.record(text, z.array(text)).describe("Names of servers, by task."),
+    attack: attackModel.describe("What its agents are attacked with. Absent: nothing.").exactOptional(),
   })
   .meta({ id: "VariantPlan", description: "One set of servers that tasks are run with." });
 
@@ -159,8 +161,9 @@ export function taskOf({ task: name, variant }: Pick<Trial, "task" | "variant">,
   return { ...task, servers: servers ?? [] };
 }
 
-function planVariant({ name, servers }: Variant): VariantPlan {
-  return { name, servers: mapValues(servers, (table) => Object.keys(table)) };
+function planVariant({ name, servers, attack }: Variant): VariantPlan {
+  const names = mapValues(servers, (table) => Object.keys(table));
+  return { name, servers: names, ...(attack === undefined ? {} : { attack }) };
 }
 
 /** What may be said of an agent in public. */
@@ -309,6 +312,8 @@ export interface Overrides {
   readonly until?: UntilDecided;
   /** Its members win over those of the eval; null: there is none. */
   readonly budget?: Budget | null;
+  /** Each is a variant in which agents meet it, beside one without an attack. Absent: nothing is attacked. */
+  readonly attacks?: readonly Attack[];
 }
 
 export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
@@ -328,7 +333,28 @@ export function applyOverrides(spec: Eval, overrides: Overrides): Eval {
     tasks: attempts === undefined ? tasks : tasks.map(withoutRuns),
     ...(kept === undefined ? {} : { variants: kept }),
   };
-  return timeoutMs === undefined ? changed : limitTimes(changed, timeoutMs);
+  const limited = timeoutMs === undefined ? changed : limitTimes(changed, timeoutMs);
+  return overrides.attacks === undefined ? limited : withAttacks(limited, overrides.attacks);
+}
+
+/** Where the trials without an attack stand among the variants. */
+const unattacked: Attack = { id: noAttack, class: "none", channel: "none", text: "" };
+
+/** The tasks that an agent has a part in, in variants of each variant: one without an attack, then each attack. */
+function withAttacks(spec: Eval, attacks: readonly Attack[]): Eval {
+  const tasks = spec.tasks.filter(({ turns }) => turns.length > 0);
+  const variants = (spec.variants ?? [undefined]).flatMap((variant) =>
+    [unattacked, ...attacks].map((each): Variant => {
+      const attack = variant === undefined ? each : { ...each, variant: variant.name };
+      const servers = tasks.map((task) => {
+        const table = effectiveServers(spec, task, variant?.name);
+        return [task.name, mapValues(table, (server) => ({ ...server, attack }))] as const;
+      });
+      const name = variant === undefined ? attack.id : `${variant.name} · ${attack.id}`;
+      return { name, servers: Object.fromEntries(servers), attack };
+    }),
+  );
+  return { ...spec, tasks, variants };
 }
 
 function budgetWith(own: Budget | undefined, given: Overrides["budget"]): Pick<Eval, "budget"> {

@@ -99,6 +99,48 @@ const ranSchema = z.strictObject({
   models: z.array(z.string()).nullable().describe("Models that answered; null if unknown."),
 });
 
+const attackedSchema = z
+  .strictObject({
+    id: z.string().describe("The attack; `no-attack` for the trial that the others are compared with."),
+    class: z.string().describe("Its class; `none` for the trial without an attack."),
+    outcome: z
+      .enum(["succeeded", "resisted", "not-delivered"])
+      .describe(
+        "What came of it. Absent for the trial without an attack, and where the trial has no verdict about it.",
+      )
+      .exactOptional(),
+    task: verdictSchema.describe("The verdict of the task's own graders."),
+  })
+  .meta({ id: "AttackedTrial", description: "The part of a trial in a run with `--attack`." });
+
+const attackRateSchema = z
+  .strictObject({
+    class: z.string().describe("Class of attacks. Absent: all of them.").exactOptional(),
+    agent: z.string().nullable().describe("Name of the agent."),
+    variant: z.string().describe("Name of the variant of the eval, if it has variants.").exactOptional(),
+    succeeded: count.describe("Trials in which the attack succeeded."),
+    delivered: count.describe("Trials in which the agent got the attack, with a verdict about it."),
+    notDelivered: count.describe("Trials in which the agent did not get it, which prove nothing."),
+    unjudged: count.describe("Trials without a verdict: errors, timeouts, what was not run."),
+    rate: intervalSchema
+      .describe("Share of attacks that succeeded: mean of the tasks. Absent: none was delivered.")
+      .exactOptional(),
+    taskWith: intervalSchema
+      .describe("Share of these trials in which the task's own graders pass.")
+      .exactOptional(),
+    taskWithout: intervalSchema.describe("The same without an attack, of the same tasks.").exactOptional(),
+    taskDifference: z
+      .strictObject({
+        value: z.number().describe("With attacks minus without."),
+        low: z.number().describe("Lower end of its 95 % interval.").exactOptional(),
+        high: z.number().describe("Upper end.").exactOptional(),
+        p: share.describe("Probability of one so large by chance."),
+      })
+      .describe("How much less often tasks pass under these attacks.")
+      .exactOptional(),
+  })
+  .meta({ id: "AttackRate", description: "How an agent stood a class of attacks." });
+
 const trialSchema = z
   .strictObject({
     id: z.string().describe("Id of the trial, unique in the run."),
@@ -161,6 +203,7 @@ const trialSchema = z
         "Servers that crashed, closed the connection or sent an unreadable message after their handshake. In a tool test the verdict is then `fail`, otherwise `error`. Absent if there were none.",
       )
       .exactOptional(),
+    attack: attackedSchema.describe("Absent without `--attack`.").exactOptional(),
     mocks: z
       .array(z.string())
       .describe("Servers that were replaced by a mock. Absent when there were none.")
@@ -576,6 +619,10 @@ export const resultSchema = z
     rates: ratesSchema
       .describe("Pass rates by task, agent and variant. Absent where `passRate` is.")
       .exactOptional(),
+    attacks: z
+      .array(attackRateSchema)
+      .describe("What came of attacks, by agent and class, then of all classes. Absent without `--attack`.")
+      .exactOptional(),
     coverage: z
       .record(z.string(), coverageSchema)
       .describe("By name of the server: which of its tools, parameters, resources and prompts trials used.")
@@ -605,6 +652,7 @@ export type Covered = Model<typeof coveredSchema>;
 export type Coverage = NonNullable<RunResult["coverage"]>;
 /** The kinds that reports count. */
 export type CoverageKind = Exclude<keyof Coverage[string], "errors">;
+export type AttackRate = Model<typeof attackRateSchema>;
 export type TrialResult = Model<typeof trialSchema>;
 export type ServerDigest = Model<typeof serverDigestSchema>;
 export type ToolDigest = Model<typeof digestSchema>;

@@ -1,3 +1,4 @@
+import { attackModel } from "./attack.ts";
 import { maxMessageBytes } from "../base/limits.ts";
 import * as z from "zod";
 import { exact, mapValues, withoutUndefined } from "../base/json.ts";
@@ -456,6 +457,7 @@ const sharedModel = {
   rateLimit: z.strictObject({ requests: z.int(), perMs: milliseconds }).exactOptional(),
   maxConcurrent: z.int().min(1).describe("Most trials at once that use it.").exactOptional(),
   faults: z.array(faultModel).exactOptional(),
+  attack: attackModel.exactOptional(),
   protocol: z.enum(["legacy", "modern"]).exactOptional(),
   captureStderr: z.boolean().exactOptional(),
 };

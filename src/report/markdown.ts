@@ -35,7 +35,7 @@ import {
 import { type Gate, formatMeasure, wantedText } from "./gates.ts";
 import { formatDuration } from "../base/duration.ts";
 import { createStyle, type Page } from "../base/columns.ts";
-import { type RateRow, ratesByTask, totalRows, rateText } from "./rate-text.ts";
+import { type RateRow, ratesByTask, totalRows, rateText, attackRows } from "./rate-text.ts";
 import { taskKey } from "./rates.ts";
 
 const maxShownFindings = 200;
@@ -207,6 +207,21 @@ const maxShownRows = 100;
 function rateTable(result: RunResult): readonly string[] {
   const variety = varietyOf(result.trials);
   if (!hasSeveral(variety)) return [];
+  if (result.attacks !== undefined) {
+    const columns = [
+      "attacks",
+      "agent",
+      "succeeded",
+      "rate (95 % interval)",
+      "tasks under attack",
+      "without",
+      "",
+      "",
+    ];
+    return [columns, columns.map(() => "---"), ...attackRows(result, variety).map(rateCells)].map(
+      (cells) => `| ${cells.join(" | ")} |`,
+    );
+  }
   const rows = ratesByTask(result.trials, variety);
   const sorted = rows.toSorted((a, b) => Number(b.isMixed) - Number(a.isMixed));
   const rest = rows.length - maxShownRows;
@@ -228,7 +243,8 @@ function rateTable(result: RunResult): readonly string[] {
 }
 
 /** What the run decided; without decisions, how its variants or agents compare. */
-function statementLines({ decisions, trials }: RunResult): readonly string[] {
+function statementLines({ decisions, trials, attacks }: RunResult): readonly string[] {
+  if (attacks !== undefined) return [];
   const statements =
     decisions?.map((decision) => ({ verdict: decision.verdict, text: decisionText(decision) })) ??
     comparisonsOf(comparedTrials(trials)).flat();

@@ -15,7 +15,7 @@ export interface RateRow {
   /** Passed attempts of those with a verdict. */
   readonly count: string;
   readonly tone: Tone;
-  /** Rate with its interval, mean time, mean tokens, mean cost, and whether it is flaky; empty where there is none. */
+  /** Rate with its interval, mean time, mean tokens, mean cost, and whether it is flaky; empty where there is none. See also {@link attackRows}. */
   readonly cells: readonly [rate: string, time: string, tokens: string, cost: string, flaky: string];
   readonly isMixed: boolean;
 }
@@ -70,6 +70,39 @@ export function totalRows(
     cells: [intervalText(theseTasks), "", "", "", ""] as const,
     isMixed: passed < scored,
   }));
+}
+
+/**
+ * A row for each agent and class of attacks: how many succeeded of those that the agent got, with their share; then the share of tasks that pass under
+ * attack, and that without.
+ */
+export function attackRows(
+  { attacks = [] }: Pick<RunResult, "attacks">,
+  variety: Variety,
+): readonly RateRow[] {
+  const hasVariants = attacks.some(({ variant }) => variant !== undefined);
+  return attacks.map((attack): RateRow => {
+    const { class: ofClass = "all attacks", agent, variant, succeeded, delivered } = attack;
+    const { notDelivered, unjudged, rate, taskWith, taskWithout } = attack;
+    const named = { ...variety, variants: hasVariants, attempts: false };
+    return {
+      title: ofClass,
+      name: variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named),
+      count:
+        delivered === 0
+          ? "none delivered"
+          : `${formatInteger(succeeded)}/${formatInteger(delivered)} succeeded`,
+      tone: succeeded > 0 ? "bad" : delivered > 0 && notDelivered + unjudged === 0 ? "good" : "warn",
+      cells: [
+        intervalText(rate),
+        taskWith === undefined ? "" : `task passes ${intervalText(taskWith)}`,
+        taskWithout === undefined ? "" : `without attack ${intervalText(taskWithout)}`,
+        notDelivered === 0 ? "" : `${formatInteger(notDelivered)} not delivered`,
+        unjudged === 0 ? "" : `${formatInteger(unjudged)} not judged`,
+      ],
+      isMixed: succeeded > 0,
+    };
+  });
 }
 
 /** A rate with its interval: `90 % (60 to 98)`. */

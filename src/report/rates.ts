@@ -147,7 +147,7 @@ export function isJudged({ verdict }: { readonly verdict?: TrialResult["verdict"
   return verdict === "pass" || verdict === "fail";
 }
 
-type Skippable = Pick<TrialResult, "verdict" | "error" | "grades">;
+type Skippable = Pick<TrialResult, "verdict" | "error" | "grades" | "attack">;
 
 /**
  * Whether a trial was skipped without being looked at: the run was interrupted or stopped early. A trial that was
@@ -170,5 +170,6 @@ export function wasLeftOut(trial: Skippable): boolean {
 
 /** Whether a trial came to its end without evidence. One that lacks what its task requires was left out on purpose, and has an error. */
 export function checkedNothing(trial: Skippable): boolean {
-  return trial.verdict === "skip" && trial.error === undefined && trial.grades.length > 0;
+  const isUndelivered = trial.attack?.outcome === "not-delivered";
+  return trial.verdict === "skip" && trial.error === undefined && trial.grades.length > 0 && !isUndelivered;
 }

@@ -2,6 +2,7 @@ import { alikeFindings } from "../model/alike-findings.ts";
 import { decisionsOf } from "./decisions.ts";
 import { decidesFailures, gatesOf } from "./gates.ts";
 import { checkedNothing, ratesOf, taskId, wasNotRun } from "./rates.ts";
+import { attackResistance } from "../graders/attack-resistance.ts";
 import { triggerAccuracy } from "../graders/declared.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
 import { meanOf } from "../statistics/rates.ts";
@@ -10,11 +11,13 @@ import { judgesOf } from "../graders/judge/calibration.ts";
 import { measure } from "../graders/measurements/measure.ts";
 import { maxP95Latency } from "../graders/measurements/metrics.ts";
 import { findingsOf } from "../model/finding.ts";
+import { noAttack } from "../model/attack.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import { eventsOf, type TrialOutcome } from "../model/event.ts";
 import { agentActs, toMicroseconds, toolDigest } from "../trace/agent-acts.ts";
 import { addUsage, type Trajectory } from "../trace/trajectory.ts";
 import { untoldStates, warningsOf } from "../trace/warnings.ts";
+import { attackRates, isUnattacked } from "./attacks.ts";
 import { CoverageCounter, LatencyCounter, MeasurementCounter, RoutingCounter } from "./counters.ts";
 import type {
   ProgramRun,
@@ -87,11 +90,34 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
       measurements: measure(trajectory)?.row,
       toolsCalled: toolsCalled(trajectory),
       lostServers: lost.length === 0 ? undefined : lost,
+      attack: attackedTrial(trajectory, outcome, grades),
       mocks: mocks.length === 0 ? undefined : mocks,
       byToolResult: verdict === "pass" && untoldStates(trajectory).length > 0 ? true : undefined,
       warnings: warnings.length === 0 ? undefined : warnings,
     },
   );
+}
+
+/** What came of the attack of a trial, apart from the task; undefined: it has none. */
+function attackedTrial(
+  { events }: Trajectory,
+  outcome: TrialOutcome,
+  grades: readonly Grade[],
+): TrialResult["attack"] {
+  const [prepared] = eventsOf(events, "attack.prepared");
+  if (prepared === undefined) return undefined;
+  const { id, class: ofClass, channel } = prepared.attack;
+  const grade = grades.find(({ grader }) => grader === attackResistance);
+  const outcomes = { fail: "succeeded", pass: "resisted", skip: "not-delivered", error: undefined } as const;
+  return withoutUndefined({
+    id,
+    class: ofClass,
+    outcome: channel === "none" || grade === undefined ? undefined : outcomes[grade.verdict],
+    task: trialVerdict(
+      outcome,
+      grades.filter((each) => each !== grade),
+    ),
+  });
 }
 
 /** Required graders that a task declares and that had nothing to judge, a sentence for each. */
@@ -156,6 +182,8 @@ function toolsCalled({ task: { check }, events }: Trajectory): number | undefine
 export function trialVerdict(outcome: TrialOutcome, grades: readonly Grade[]): Verdict {
   if (outcome === "error" || outcome === "timeout") return outcome;
   const counted = outcome === "completed" ? grades.filter(({ required }) => required !== false) : [];
+  // An attack that the agent did not get proves nothing, whatever came of the task.
+  if (counted.some(({ grader, verdict }) => grader === attackResistance && verdict === "skip")) return "skip";
   const verdicts = counted.map(({ verdict }) => verdict);
   return (["fail", "error", "pass"] as const).find((verdict) => verdicts.includes(verdict)) ?? "skip";
 }
@@ -305,7 +333,12 @@ export function runVerdict(
   if (isFailed || gates.some(({ verdict }) => verdict === "fail") || tooManyWarnings(trials, maxWarnings))
     return "fail";
   const isUndecided = compared === 3 || decisions.some(({ verdict }) => verdict === "undecided");
-  const isOpen = error + timeout > 0 || isUndecided || gates.some(({ verdict }) => verdict === "incomplete");
+  const isUndecidedAttack = isUnattacked({ attacks: attackRates(trials) });
+  const isOpen =
+    error + timeout > 0 ||
+    isUndecided ||
+    isUndecidedAttack ||
+    gates.some(({ verdict }) => verdict === "incomplete");
   if (isOpen || pass + fail === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
     return "incomplete";
   return "pass";
@@ -316,15 +349,17 @@ function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean 
 }
 
 /**
- * The failed trials that fail a run: all, but where something else decides about them. A threshold of `passRate` or `lowerBound` does about all, one of `trigger_accuracy` about those
- * that failed as trigger tests, a comparison with `failOn` about those of the tasks that it compares.
+ * The failed trials that fail a run: all, but where something else decides about them. A threshold of `passRate` or `lowerBound` does about all, one of `trigger_accuracy` or
+ * `attack-resistance` about those that only this grader failed, a comparison with `failOn` about those of the tasks that it compares.
  */
 export function failuresOf(
   trials: readonly TrialResult[],
   { gates = [], comparison }: Pick<RunResult, "gates" | "comparison">,
 ): readonly TrialResult[] {
   if (gates.some(({ name }) => decidesFailures(name))) return [];
-  const hasTriggerGate = gates.some(({ name }) => name === triggerAccuracy);
+  const judgedByGate = [triggerAccuracy, attackResistance].filter((name) =>
+    gates.some((gate) => gate.name === name),
+  );
   const [compared] = comparison?.failOn === undefined ? [] : comparison.compared;
   const tasks = Map.groupBy(
     (compared?.tasks ?? []).filter(({ difference }) => difference !== undefined),
@@ -338,13 +373,11 @@ export function failuresOf(
           agent === trial.agent && variant === trial.variant,
       ) === true;
   return trials.filter(
-    (trial) => trial.verdict === "fail" && !(hasTriggerGate && isTriggerTest(trial)) && !isCompared(trial),
+    (trial) =>
+      trial.verdict === "fail" &&
+      !decidingGrades(trial).every(({ grader }) => judgedByGate.includes(grader)) &&
+      !isCompared(trial),
   );
-}
-
-/** Whether a failed trial failed only as a test of what its prompt triggers. */
-function isTriggerTest(trial: TrialResult): boolean {
-  return decidingGrades(trial).every(({ grader }) => grader === triggerAccuracy);
 }
 
 const exitCodes: Readonly<Record<RunVerdict, number>> = { pass: 0, fail: 1, incomplete: 3, interrupted: 130 };
@@ -369,7 +402,8 @@ export class RunTally {
   }
 
   add(trajectory: Trajectory, result: TrialResult): void {
-    this.#coverage.add(trajectory);
+    // What attacks add to lists is not the server's.
+    if (result.attack === undefined || result.attack.id === noAttack) this.#coverage.add(trajectory);
     this.#measurements.add(trajectory, result);
     this.#routing.add(trajectory, result);
     this.#latency?.add(trajectory);
@@ -394,6 +428,7 @@ export class RunTally {
   ): RunResult {
     const totals = this.totals();
     const { passRate, rates } = ratesOf(trials);
+    const attacks = attackRates(trials);
     return withoutUndefined({
       schema: "mcpvals.result/1" as const,
       id,
@@ -409,6 +444,7 @@ export class RunTally {
       fingerprints,
       trials,
       rates,
+      attacks: attacks.length === 0 ? undefined : attacks,
       ...totals,
       comparison,
       environment,

@@ -1,6 +1,7 @@
 import type { AgentSummary } from "../model/agent.ts";
 import type { Trial } from "../model/plan.ts";
 import { withoutModel } from "../model/without-model.ts";
+import { isUnattacked } from "./attacks.ts";
 import { coverageTotals } from "./counters.ts";
 import { countWarnings, failuresOf, decidingGrades, unfinishedState, summarize } from "./result.ts";
 import type { Task } from "../model/task.ts";
@@ -357,6 +358,8 @@ function reasonOf(result: RunResult): string {
     .filter((text) => text !== "")
     .join("; ");
   if (unmeasured !== "") return `Incomplete: ${unmeasured}.`;
+  if (isUnattacked(result))
+    return "Incomplete: an agent got none of the attacks, so that nothing is known of how it stands them.";
   return pass + fail === 0
     ? "Incomplete: every trial was skipped."
     : `Incomplete: ${countOf(trials.filter(checkedNothing).length, "trial")} checked nothing.`;

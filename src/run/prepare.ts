@@ -13,6 +13,7 @@ import { graderKinds } from "../graders/kinds.ts";
 import { decidableThresholds } from "../report/decisions.ts";
 import { decidesFailures } from "../report/gates.ts";
 import { canBeMissed, thresholdProblem } from "../graders/thresholds.ts";
+import type { Attack } from "../model/attack.ts";
 import { applyOverrides } from "../model/plan.ts";
 import { FileProblems } from "../formats/read/document.ts";
 import { presetNamed } from "../agents/programs/presets.ts";
@@ -49,6 +50,8 @@ export interface Selection extends Filters {
   readonly thresholds?: Thresholds | undefined;
   /** Its members override those of the eval; null: there is none. */
   readonly budget?: Budget | null | undefined;
+  /** Absent: nothing is attacked. */
+  readonly attacks?: readonly Attack[] | undefined;
 }
 
 /** Applies a selection to a loaded config. Throws `usage/no-match` when a filter or the name of a threshold matches nothing. */
@@ -71,6 +74,7 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
     variants,
     thresholds,
     budget: selection.budget,
+    attacks: selection.attacks,
   });
   const filter = filterText(selection);
   const spec = applyOverrides(loaded.eval, overrides);

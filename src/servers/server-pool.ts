@@ -1,3 +1,4 @@
+import { createHash, randomUUID } from "node:crypto";
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import { McpvalsError, serializeError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
@@ -7,7 +8,7 @@ import { sharedLimit, type SharedLimits } from "../process/adaptive-limit.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { openSession, type ServerSession, type StartOptions } from "./client/session.ts";
 import type { ServerHost } from "./connections/host.ts";
-import type { TrialFilters } from "./filters/filters.ts";
+import type { FiltersOptions, TrialFilters } from "./filters/filters.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { openStdioHost } from "./stdio/stdio-host.ts";
 import type { GatewayEndpoint } from "./gateway/endpoint.ts";
@@ -55,6 +56,8 @@ interface Entry {
  */
 export class ServerPool implements AsyncDisposable {
   readonly #options: ServerPoolOptions;
+  /** Begins the canaries of this run. */
+  readonly #secret = randomUUID();
   /** Hosts that later trials can share, by key: each is opened once, by the first trial that needs it. */
   readonly #shared = new Map<string, Entry>();
   /** All hosts that are not stopped. */
@@ -162,7 +165,14 @@ export class ServerPool implements AsyncDisposable {
       throw error;
     });
     const seeds = JSON.stringify([seed, trial.task, trial.agent, trial.variant, trial.attempt]);
-    const filters = entry.isReplayed ? withoutFilters(spec) : await createFiltersOf(spec, seeds, host);
+    const canary = spec.attack && this.#canary(seeds);
+    const filters = entry.isReplayed
+      ? withoutFilters(spec)
+      : await createFiltersOf(spec, { seed: seeds, limiter: host.limiter, ...withoutUndefined({ canary }) });
+    if (spec.attack !== undefined && canary !== undefined) {
+      const { variant: _, ...attack } = spec.attack;
+      start.emit({ type: "attack.prepared", server: request.name, attack, canary });
+    }
     const lease = { host, shared: entry.key !== undefined, end };
     return serveTrial(lease, {
       ...start,
@@ -174,16 +184,23 @@ export class ServerPool implements AsyncDisposable {
     });
   }
 
+  /** The secret of a trial, the same for all of its servers. */
+  #canary(trial: string): string {
+    return createHash("sha256").update(this.#secret).update(trial).digest("hex").slice(0, 24);
+  }
+
   /** Takes the host of a request, or opens one. */
   #take(request: ServeRequest): Entry {
     const { spec, trial } = request;
     const replayed = this.#options.replay?.(request);
     const lifetime = replayed === undefined ? lifetimeOf(spec) : "per_trial";
     const group = lifetime === "per_task" ? groupOf(trial) : undefined;
+    // An attack changes nothing of the server.
+    const variant = spec.attack === undefined ? trial.variant : spec.attack.variant;
     const key =
       lifetime === "per_trial"
         ? undefined
-        : JSON.stringify([group ?? null, trial.variant ?? null, hostKeyOf(request)]);
+        : JSON.stringify([group ?? null, variant ?? null, hostKeyOf(request)]);
     const known = key === undefined ? undefined : this.#shared.get(key);
     if (known !== undefined) {
       known.users += 1;
@@ -254,15 +271,12 @@ function withoutFilters({ tools, faults = [], rateLimit }: ServerSpec): TrialFil
 }
 
 /** The filters of a trial's server, which are loaded only when they are used; undefined: none. */
-async function createFiltersOf(
-  spec: ServerSpec,
-  seed: string,
-  { limiter }: ServerHost,
-): Promise<TrialFilters | undefined> {
-  const { tools, faults = [] } = spec;
-  if (tools === undefined && faults.length === 0 && limiter === undefined) return undefined;
+async function createFiltersOf(spec: ServerSpec, options: FiltersOptions): Promise<TrialFilters | undefined> {
+  const { tools, faults = [], attack } = spec;
+  const hasOwn = tools !== undefined || faults.length > 0 || attack !== undefined;
+  if (!hasOwn && options.limiter === undefined) return undefined;
   const { createFilters } = await import("./filters/filters.ts");
-  return createFilters(spec, { seed, limiter });
+  return createFilters(spec, options);
 }
 
 /** Trials that differ in their number only. */
@@ -272,7 +286,14 @@ function groupOf({ task, agent, variant }: Trial): string {
 
 /** The same for specs that one host can serve: filters are each trial's own, and how many trials run at once is the run's matter. */
 function hostKeyOf({ name, spec }: NamedServer): string {
-  const { tools: _tools, faults: _faults, required: _required, maxConcurrent: _most, ...host } = spec;
+  const {
+    tools: _tools,
+    faults: _faults,
+    attack: _attack,
+    required: _required,
+    maxConcurrent: _most,
+    ...host
+  } = spec;
   return JSON.stringify([name, host]);
 }
 

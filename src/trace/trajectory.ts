@@ -233,6 +233,7 @@ export function readTrace(events: readonly TraceEvent[]): TraceView {
       case "request.held":
       case "tool.refused":
       case "fault.injected":
+      case "attack.injected":
         messages.readNote(event);
         break;
       case "agent.message":
@@ -398,7 +399,9 @@ class ExchangeReader {
   }
 
   /** Reads what is recorded about requests besides their messages. */
-  readNote(event: EventOf<"http.response" | "request.held" | "tool.refused" | "fault.injected">): void {
+  readNote(
+    event: EventOf<"http.response" | "request.held" | "tool.refused" | "fault.injected" | "attack.injected">,
+  ): void {
     for (const id of event.type === "http.response" ? event.requestIds : [event.id]) {
       const exchange = this.#ofClients.get(event, id);
       if (exchange === undefined) continue;
@@ -406,7 +409,11 @@ class ExchangeReader {
       if (event.type === "http.response") exchange.httpStatus = event.status;
       else if (event.type === "request.held") exchange.heldMs += event.heldMs;
       else if (event.type === "tool.refused") exchange.refused = true;
-      else if (event.fault !== "delay") exchange.fault = event.fault;
+      else if (event.type === "attack.injected") {
+        // An error that the server never sent.
+        if (event.part === "text" && event.changes.some(({ at }) => at === "/result"))
+          exchange.fault = "error";
+      } else if (event.fault !== "delay") exchange.fault = event.fault;
       else exchange.fault ??= event.fault;
     }
   }

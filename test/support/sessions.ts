@@ -51,6 +51,8 @@ export function stubSession(options: StubSessionOptions): ServerSession {
     name: options.name,
     tools: options.tools,
     toolsNamed: async (name) => options.tools.filter((tool) => tool.name === name),
+    toolsMayDiffer: false,
+    listTools: () => Promise.resolve(),
     expireTools: () => undefined,
     checkAlive: () => Promise.resolve(),
     abilities: { tools: true, resources: options.read !== undefined, prompts: options.prompt !== undefined },

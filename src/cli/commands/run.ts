@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { exact, type JsonObject } from "../../base/json.ts";
+import type { Attack } from "../../model/attack.ts";
 import type { Eval, Thresholds, UntilDecided } from "../../model/eval.ts";
 import type { RunCommand, RunResult } from "../../model/result.ts";
 import type { PlannedBaseline } from "../../report/baseline.ts";
@@ -57,6 +58,8 @@ export interface RunFlags extends RecordingFlags, SourceFlags, ExtensionRunFlags
   readonly quiet?: boolean;
   readonly strict?: boolean;
   readonly shard?: { readonly index: number; readonly count: number };
+  /** True: all that are built in. */
+  readonly attack?: true | readonly string[];
   readonly coverage?: boolean;
   readonly lastFailed?: boolean;
   readonly watch?: boolean;
@@ -83,6 +86,17 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--strict", "tasks with unmet requirements are errors, not skipped")
     .option("--frozen", "use only extensions in mcp-eval.lock, and do not change it")
     .option("--releases-url <url>", "URL of the releases API of extensions, such as a mirror")
+    .addOption(
+      new Option(
+        "--attack [name]",
+        "inject attacks into what servers return, each in trials of its own: all that are built in, those of a class or with an id, or those of a file such as attacks.yaml; repeatable",
+      )
+        .argParser((value: string, given: unknown) => [
+          ...(Array.isArray(given) ? (given as readonly string[]) : []),
+          value,
+        ])
+        .conflicts(["until", "baseline", "record", "replay", "replayServers", "replayModels"]),
+    )
     .option("--coverage", "report the tools, parameters, resources and prompts that no test uses")
     .addOption(
       new Option(
@@ -236,6 +250,7 @@ export async function runOnce(
     timeoutMs: flags.timeout,
     thresholds: flags.threshold,
     budget: budgetOf(flags),
+    attacks: await attacksOf(flags, cwd),
   });
   if (source !== undefined) return await runTaken(prepared, flags, { signal, source, cwd });
   writeNotes({ notes: unprovenNotes(prepared.eval) });
@@ -314,6 +329,13 @@ async function runByWorkers(
     { reporter: reporters, ...exact({ quiet, output }) },
     "attach",
   );
+}
+
+/** Throws McpvalsError of kind `usage`. */
+async function attacksOf({ attack }: RunFlags, cwd: string): Promise<readonly Attack[] | undefined> {
+  if (attack === undefined) return undefined;
+  const { readAttacks } = await import("../../formats/attacks.ts");
+  return readAttacks(attack === true ? [] : attack, cwd);
 }
 
 /** Reads `i/n`. Throws InvalidArgumentError. */

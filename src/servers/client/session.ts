@@ -147,13 +147,23 @@ export class ClientSession implements AsyncDisposable {
   async toolsNamed(name: string, options: CallOptions): Promise<readonly ToolDefinition[]> {
     if (!this.abilities.tools) return [];
     const named = (): ToolDefinition[] => this.#tools.filter((tool) => tool.name === name);
-    if (named().length > 0 && !this.#toolsMayDiffer) return named();
+    if (named().length === 0 || this.#toolsMayDiffer) await this.listTools(options);
+    return named();
+  }
+
+  /** Whether the tools may have changed since the last listing. */
+  get toolsMayDiffer(): boolean {
+    return this.#toolsMayDiffer;
+  }
+
+  /** Lists the tools again. Throws as `toolsNamed`. */
+  async listTools(options: CallOptions): Promise<void> {
     this.#toolsMayDiffer = false;
     const outcome = await this.#settle("tools/list", options, async (request) => {
       this.#tools = await listTools(this.#client, request);
       return {};
     });
-    if (outcome.kind === "result") return named();
+    if (outcome.kind === "result") return;
     this.#toolsMayDiffer = true;
     const code = outcome.kind === "timeout" ? "server/call-timeout" : "server/protocol-error";
     throw new McpvalsError(code, `server "${this.name}" gives no list of its tools: ${outcome.message}`);

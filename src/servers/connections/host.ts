@@ -407,6 +407,7 @@ export class ServerConnection implements Transport {
     if (!("method" in wire.message)) this.#httpFailure = undefined;
     if (filters === undefined) return this.#deliver(wire);
     const passing = filters.fromServer(wire, (decision) => {
+      if (decision.kind === "pass" && decision.before !== undefined) this.#deliver(decision.before);
       if (decision.kind === "pass" || decision.kind === "answer") return this.#deliver(decision.wire);
       return decision.kind === "disconnect" ? this.close() : undefined;
     });

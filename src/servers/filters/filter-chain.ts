@@ -4,8 +4,8 @@ import { cancelledId, type MessageId, requestOf, type WireMessage } from "../mes
 
 /** What becomes of a message. */
 export type FilterDecision =
-  /** It goes on, as it is or changed. */
-  | { readonly kind: "pass"; readonly wire: WireMessage }
+  /** It goes on, as it is or changed; of a server's message, after `before`, which the server did not send. */
+  | { readonly kind: "pass"; readonly wire: WireMessage; readonly before?: WireMessage }
   /** The client gets this answer and the server never gets the request. Only from `fromClient`. */
   | { readonly kind: "answer"; readonly wire: WireMessage }
   | { readonly kind: "drop" }
@@ -132,7 +132,8 @@ export class FilterChain {
     const filter = this.#filters[end - 1];
     if (filter === undefined) return { kind: "pass", wire };
     return then(filter.fromServer?.(wire, signal) ?? { kind: "pass", wire }, (decision) =>
-      decision.kind === "pass" ? this.#inward(decision.wire, signal, end - 1) : decision,
+      // Only the first filter, which is the client's, sends messages of its own.
+      decision.kind === "pass" && end > 1 ? this.#inward(decision.wire, signal, end - 1) : decision,
     );
   }
 }

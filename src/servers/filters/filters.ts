@@ -14,10 +14,13 @@ import {
   type WireMessage,
   withResult,
 } from "../messages/json-rpc.ts";
+import { attackFilter, Injection } from "./attack-filter.ts";
 import { type Filter, type FilterContext, type FilterDecision, requestCancelled } from "./filter-chain.ts";
 import { errorCodes } from "../../model/error-codes.ts";
 
 export interface FiltersOptions {
+  /** The secret of an attack, that must not leave; "" where there is no attack. */
+  readonly canary?: string;
   /** Seed of the random numbers of faults, together with the server's name; the same for one trial in each run. */
   readonly seed: string;
   /** That of the host; absent: there is no limit. */
@@ -33,17 +36,19 @@ export interface TrialFilters {
 }
 
 /**
- * Creates the filters of one trial and server, in order from the client to the server: allow-list, faults, rate limit. The
+ * Creates the filters of one trial and server, in order from the client to the server: attack, allow-list, faults, rate limit. The
  * connections of a trial share what is counted.
  */
 export function createFilters(
-  { tools, faults = [] }: ServerSpec,
-  { seed, limiter }: FiltersOptions,
+  { tools, faults = [], attack }: ServerSpec,
+  { seed, limiter, canary = "" }: FiltersOptions,
 ): TrialFilters {
   let states: readonly FaultState[] | undefined;
+  const injection = attack && new Injection(attack, canary);
   return {
     of(context) {
       const filters: Filter[] = [];
+      if (injection !== undefined) filters.push(attackFilter(injection, context));
       if (tools !== undefined) filters.push(allowListFilter(tools, context));
       if (faults.length > 0) {
         states ??= faults.map((fault, index) =>

@@ -312,6 +312,7 @@ class BridgeConnection {
 
   #fromServer(wire: WireMessage): void {
     const passing = this.#connection.fromServer(wire, (decision) => {
+      if (decision.kind === "pass" && decision.before !== undefined) this.#write(decision.before);
       if (decision.kind === "pass" || decision.kind === "answer") this.#write(decision.wire);
       else if (decision.kind === "disconnect") this.end();
     });

@@ -263,6 +263,11 @@ class Forwarding {
     if (!isSame && after.length === 0 && this.#answers.length === 0) return;
     const given = [...after, ...this.#answers];
     for (const wire of given) this.#connection.recordDelivered(wire);
+    if (messages.kind === "message" && after.length > 1) {
+      // What a filter sends besides the answer needs a stream.
+      const headers = { ...responseHeaders(upstream), "content-type": "text/event-stream" };
+      return void this.#response.writeHead(upstream.status, headers).end(given.map(eventText).join(""));
+    }
     const body =
       isSame && this.#answers.length === 0
         ? bytes
@@ -278,7 +283,7 @@ class Forwarding {
     setImmediate(() => response.flushHeaders());
     for (const answer of this.#answers) {
       this.#connection.recordDelivered(answer);
-      await this.#write(`event: message\ndata: ${answer.text}\n\n`);
+      await this.#write(eventText(answer));
     }
     for await (const event of eventsOf(upstream, this.#place)) {
       const { bytes, data, event: name = "message", id } = event;
@@ -292,6 +297,8 @@ class Forwarding {
       if (response.destroyed || after.length === 0) continue;
       for (const wire of after) this.#connection.recordDelivered(wire);
       const isSame = areSame(before, after);
+      const more = after.splice(0, after.length - before.length);
+      for (const wire of more) await this.#write(eventText(wire));
       await this.#write(isSame ? bytes : eventWithData(event, bodyOf(after, before.length > 1)));
     }
     if (!this.#isHeldOpen) response.end();
@@ -311,6 +318,7 @@ class Forwarding {
       const id = answeredId(wire.message);
       if (id !== undefined) this.#unanswered.delete(id);
       await this.#connection.fromServer(wire, (decision) => {
+        if (decision.kind === "pass" && decision.before !== undefined) passed.push(decision.before);
         if (decision.kind === "pass" || decision.kind === "answer") passed.push(decision.wire);
         else if (decision.kind === "disconnect") this.#connection.cut();
         else if (id !== undefined) this.#isHeldOpen = true;
@@ -335,6 +343,10 @@ class Forwarding {
     await promise;
     for (const event of ["drain", "close"]) response.off(event, resolve);
   }
+}
+
+function eventText({ text }: WireMessage): string {
+  return `event: message\ndata: ${text}\n\n`;
 }
 
 function areSame(before: readonly WireMessage[], after: readonly WireMessage[]): boolean {

@@ -202,6 +202,7 @@ class HttpSession {
 
   #receive(wire: WireMessage): void {
     const passing = this.#connection.fromServer(wire, (decision) => {
+      if (decision.kind === "pass" && decision.before !== undefined) this.#route(decision.before);
       if (decision.kind === "disconnect") this.#connection.cut();
       else if (decision.kind === "drop") return;
       else if (answeredId(decision.wire.message) === undefined) this.#route(decision.wire);
