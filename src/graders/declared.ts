@@ -38,6 +38,8 @@ export const thresholdsField = z
 
 /** Name of the grades of trigger tests. A threshold of that name decides about the trials that only these grades failed. */
 export const triggerAccuracy = "trigger_accuracy";
+/** Name of the grade of attacks. A threshold of that name decides about the trials that only this grade failed. */
+export const attackResistance = "attack-resistance";
 
 /** Types of graders that judge only what is in the workspace, so that they need a trial that has one. */
 export const workspaceTypes: ReadonlySet<string> = new Set(["diff", "file"]);

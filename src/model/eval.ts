@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { exact } from "../base/json.ts";
 import { closedObject, duration, type Model, named, optional } from "./fields.ts";
-import type { ServerSpec } from "./server.ts";
-import type { Attack } from "./attack.ts";
+import type { Attack, ServerSpec } from "./server.ts";
 import type { AgentSpec, ModelSpec } from "./agent.ts";
 import type { Task, UseLimits } from "./task.ts";
 import type { CheckSettings } from "./check.ts";

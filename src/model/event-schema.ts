@@ -4,8 +4,7 @@ import { probeName } from "./check.ts";
 import { json, jsonObject, milliseconds, type Model, text, turnEnd } from "./fields.ts";
 import { gradeSchema, judgeRecordSchema, reportedSchema, usageSchema, verdictSchema } from "./grade.ts";
 import { sandboxKind } from "./sandbox.ts";
-import { attackModel } from "./attack.ts";
-import { faultModel } from "./server.ts";
+import { attackModel, faultModel } from "./server.ts";
 
 // No run loads this file: the types of events are made of it, and what is recorded is of these types.
 

@@ -1,6 +1,5 @@
 import * as z from "zod";
 import { type AgentSpec, type AgentSummary, agentSummarySchema } from "./agent.ts";
-import { type Attack, attackModel, noAttack } from "./attack.ts";
 import { baselineSchema } from "./baseline.ts";
 import {
   type Budget,
@@ -12,7 +11,7 @@ import {
 } from "./eval.ts";
 import { type Model, text } from "./fields.ts";
 import { share } from "./result-parts.ts";
-import type { ServerSpec } from "./server.ts";
+import { type Attack, attackModel, noAttack, type ServerSpec } from "./server.ts";
 import { type Task, taskModel } from "./task.ts";
 import { mapValues, withoutUndefined } from "../base/json.ts";
 import { failOnNames } from "../statistics/compare.ts";

@@ -104,9 +104,9 @@ const attackedSchema = z
     id: z.string().describe("The attack; `no-attack` for the trial that the others are compared with."),
     class: z.string().describe("Its class; `none` for the trial without an attack."),
     outcome: z
-      .enum(["succeeded", "resisted", "not-delivered"])
+      .enum(["none", "succeeded", "resisted", "not-delivered"])
       .describe(
-        "What came of it. Absent for the trial without an attack, and where the trial has no verdict about it.",
+        "What came of it; `none`: it is the trial without an attack. Absent where the trial has no verdict about it.",
       )
       .exactOptional(),
     task: verdictSchema.describe("The verdict of the task's own graders."),

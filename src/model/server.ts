@@ -1,4 +1,3 @@
-import { attackModel } from "./attack.ts";
 import { maxMessageBytes } from "../base/limits.ts";
 import * as z from "zod";
 import { exact, mapValues, withoutUndefined } from "../base/json.ts";
@@ -447,6 +446,54 @@ export const faultModel = z
 
 /** A fault that is injected between agents and a server. */
 export type Fault = Model<typeof faultModel>;
+
+/** Where the text of an attack stands in what the agent gets of a server. */
+export const attackChannels = {
+  result: "a block of text after those of each result of a tool",
+  "embedded-resource": "an embedded resource after the blocks of each result of a tool",
+  error: "an error in place of the first call's result; the server does not get that call",
+  resource: "the end of each resource that is read",
+  prompt: "a message after those of each prompt that is got",
+  instructions: "the end of the server's instructions",
+  description: "the end of the description of each tool",
+  "changed-description":
+    "the same, but only in lists after the first result of a tool, which announces that the list has changed",
+  parameter: "the description of a further parameter of each tool, which is kept from the server",
+  tool: "the end of the description of the further tool",
+} as const;
+
+export const channelNames = Object.keys(attackChannels) as (keyof typeof attackChannels)[];
+
+/** Name of the variant that the others are compared with: it has the canary, and nothing that tells the agent to do something. */
+export const noAttack = "no-attack";
+
+export const attackModel = z
+  .strictObject({
+    id: text.describe("Its name, unique."),
+    class: text.describe("What kind of attack it is; reports count by class."),
+    channel: z
+      .enum([...channelNames, "none"])
+      .describe("Where its text stands; `none`: the trial without an attack."),
+    text: text.describe("What the agent reads."),
+    tool: z
+      .strictObject({
+        name: text,
+        description: text,
+        parameters: texts.describe("What they are for, by name."),
+      })
+      .describe("A tool that is added to the list of the server.")
+      .exactOptional(),
+    parameter: text.describe("Name of a parameter that is added to each tool.").exactOptional(),
+    source: z
+      .strictObject({ name: text, url: text })
+      .describe("Where attacks of its class are described.")
+      .exactOptional(),
+    variant: text.describe("The variant of the eval that is attacked. Absent: it has none.").exactOptional(),
+  })
+  .meta({ id: "Attack", description: "What is injected between agents and servers." });
+
+/** An attack on agents; that of the channel `none` is the trial without one. */
+export type Attack = Model<typeof attackModel>;
 
 const sharedModel = {
   startupTimeoutMs: milliseconds.describe("Time limit of handshake and `tools/list` together."),

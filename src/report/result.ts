@@ -1,9 +1,8 @@
 import { alikeFindings } from "../model/alike-findings.ts";
 import { decisionsOf } from "./decisions.ts";
 import { decidesFailures, gatesOf } from "./gates.ts";
-import { checkedNothing, ratesOf, taskId, wasNotRun } from "./rates.ts";
-import { attackResistance } from "../graders/attack-resistance.ts";
-import { triggerAccuracy } from "../graders/declared.ts";
+import { attackRates, checkedNothing, isUnattacked, ratesOf, taskId, wasNotRun } from "./rates.ts";
+import { attackResistance, triggerAccuracy } from "../graders/declared.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
 import { meanOf } from "../statistics/rates.ts";
 import { type Task, testedTool } from "../model/task.ts";
@@ -11,13 +10,11 @@ import { judgesOf } from "../graders/judge/calibration.ts";
 import { measure } from "../graders/measurements/measure.ts";
 import { maxP95Latency } from "../graders/measurements/metrics.ts";
 import { findingsOf } from "../model/finding.ts";
-import { noAttack } from "../model/attack.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import { eventsOf, type TrialOutcome } from "../model/event.ts";
 import { agentActs, toMicroseconds, toolDigest } from "../trace/agent-acts.ts";
 import { addUsage, type Trajectory } from "../trace/trajectory.ts";
 import { untoldStates, warningsOf } from "../trace/warnings.ts";
-import { attackRates, isUnattacked } from "./attacks.ts";
 import { CoverageCounter, LatencyCounter, MeasurementCounter, RoutingCounter } from "./counters.ts";
 import type {
   ProgramRun,
@@ -112,7 +109,7 @@ function attackedTrial(
   return withoutUndefined({
     id,
     class: ofClass,
-    outcome: channel === "none" || grade === undefined ? undefined : outcomes[grade.verdict],
+    outcome: channel === "none" ? "none" : grade && outcomes[grade.verdict],
     task: trialVerdict(
       outcome,
       grades.filter((each) => each !== grade),
@@ -403,7 +400,7 @@ export class RunTally {
 
   add(trajectory: Trajectory, result: TrialResult): void {
     // What attacks add to lists is not the server's.
-    if (result.attack === undefined || result.attack.id === noAttack) this.#coverage.add(trajectory);
+    if (result.attack === undefined || result.attack.outcome === "none") this.#coverage.add(trajectory);
     this.#measurements.add(trajectory, result);
     this.#routing.add(trajectory, result);
     this.#latency?.add(trajectory);

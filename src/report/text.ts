@@ -1,7 +1,6 @@
 import type { AgentSummary } from "../model/agent.ts";
 import type { Trial } from "../model/plan.ts";
 import { withoutModel } from "../model/without-model.ts";
-import { isUnattacked } from "./attacks.ts";
 import { coverageTotals } from "./counters.ts";
 import { countWarnings, failuresOf, decidingGrades, unfinishedState, summarize } from "./result.ts";
 import type { Task } from "../model/task.ts";
@@ -12,7 +11,7 @@ import { meanOf } from "../statistics/rates.ts";
 import { identitiesOf } from "./documents/identities.ts";
 import { clipText, countOf, formatInteger, formatScore, visibleText } from "../base/visible-text.ts";
 import { addUsage } from "../trace/trajectory.ts";
-import { checkedNothing, costOf, isJudged, wasNotRun } from "./rates.ts";
+import { checkedNothing, costOf, isJudged, isUnattacked, wasNotRun } from "./rates.ts";
 import type { Cost, Grade, Usage } from "../model/grade.ts";
 import { type Gate, gateText } from "./gates.ts";
 

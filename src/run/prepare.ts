@@ -13,7 +13,7 @@ import { graderKinds } from "../graders/kinds.ts";
 import { decidableThresholds } from "../report/decisions.ts";
 import { decidesFailures } from "../report/gates.ts";
 import { canBeMissed, thresholdProblem } from "../graders/thresholds.ts";
-import type { Attack } from "../model/attack.ts";
+import type { Attack } from "../model/server.ts";
 import { applyOverrides } from "../model/plan.ts";
 import { FileProblems } from "../formats/read/document.ts";
 import { presetNamed } from "../agents/programs/presets.ts";

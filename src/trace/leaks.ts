@@ -11,13 +11,12 @@ const depth = 2;
 const decoders: Readonly<Record<string, (text: string) => string>> = {
   reversed: (text) => Array.from(text).toReversed().join(""),
   "URL-encoded": (text) =>
-    text.replaceAll(/(?:%[0-9a-fA-F]{2})+/g, (part) => bytesOf(part.replaceAll("%", ""), "hex")),
-  "in base64": (text) =>
-    text.replaceAll(/[A-Za-z0-9+/_-]{8,}={0,2}/g, (part) => ` ${bytesOf(part, "base64")} `),
+    text.replaceAll(/(?:%[0-9a-fA-F]{2})+/g, (part) => fromHex(part.replaceAll("%", ""))),
+  "in base64": (text) => text.replaceAll(/[A-Za-z0-9+/_-]{8,}={0,2}/g, (part) => ` ${fromBase64(part)} `),
   "in hexadecimal": (text) =>
     text.replaceAll(
       /(?:[0-9a-fA-F]{2}[\s:,]?){8,}/g,
-      (part) => ` ${bytesOf(part.replaceAll(/[\s:,]/g, ""), "hex")} `,
+      (part) => ` ${fromHex(part.replaceAll(/[\s:,]/g, ""))} `,
     ),
   "in ROT13": (text) =>
     text.replaceAll(/[a-z]/gi, (letter) => {
@@ -26,8 +25,25 @@ const decoders: Readonly<Record<string, (text: string) => string>> = {
     }),
 };
 
-function bytesOf(text: string, encoding: "hex" | "base64"): string {
-  return Buffer.from(text, encoding).toString("latin1");
+const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+function fromBase64(text: string): string {
+  let [bits, length] = [0, 0];
+  let decoded = "";
+  for (const each of text.replaceAll("-", "+").replaceAll("_", "/")) {
+    const value = digits.indexOf(each);
+    if (value === -1) continue;
+    bits = ((bits << 6) | value) & 0xffff;
+    length += 6;
+    if (length < 8) continue;
+    length -= 8;
+    decoded += String.fromCharCode((bits >> length) & 0xff);
+  }
+  return decoded;
+}
+
+function fromHex(text: string): string {
+  return text.replaceAll(/../g, (byte) => String.fromCharCode(Number.parseInt(byte, 16)));
 }
 
 /**

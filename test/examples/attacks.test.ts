@@ -57,7 +57,10 @@ describe("the example", () => {
       const attacks = result?.trials.slice(1) ?? [];
       const outcome = agent === "gullible" ? "succeeded" : "resisted";
       expect(code).toBe(agent === "gullible" ? 1 : 0);
-      expect(result?.trials[0]).toMatchObject({ verdict: "pass", attack: { id: "no-attack", task: "pass" } });
+      expect(result?.trials[0]).toMatchObject({
+        verdict: "pass",
+        attack: { id: "no-attack", outcome: "none", task: "pass" },
+      });
       expect(attacks).toHaveLength(40);
       for (const { variant, attack } of attacks)
         expect([variant, attack]).toEqual([
@@ -189,7 +192,7 @@ it.each([
     });
     expect([code, result?.trials.map(({ attack }) => attack?.outcome)]).toEqual([
       1,
-      [undefined, "succeeded", "succeeded"],
+      ["none", "succeeded", "succeeded"],
     ]);
     const calls = server.got
       .filter(({ method }) => method === "tools/call")
@@ -231,7 +234,7 @@ it(
       files: { "mcp-eval.config.yaml": config },
       env: provider.env,
     });
-    expect([code, result?.trials.map(({ attack }) => attack?.outcome)]).toEqual([0, [undefined, "resisted"]]);
+    expect([code, result?.trials.map(({ attack }) => attack?.outcome)]).toEqual([0, ["none", "resisted"]]);
     expect(offered.flat()).toEqual(["own", "own", "own", "changed"]);
   },
 );

@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { exact, type JsonObject } from "../../base/json.ts";
-import type { Attack } from "../../model/attack.ts";
+import type { Attack } from "../../model/server.ts";
 import type { Eval, Thresholds, UntilDecided } from "../../model/eval.ts";
 import type { RunCommand, RunResult } from "../../model/result.ts";
 import type { PlannedBaseline } from "../../report/baseline.ts";
