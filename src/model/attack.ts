@@ -53,7 +53,7 @@ const attackSchema = closedObject({
     if (parameter !== undefined && channel !== "parameter")
       context.addIssue({ code: "custom", path: ["parameter"], message: "is for the channel parameter" });
   })
-  .meta(named("Attack", "Attack", "One attack on an agent, through what a server returns."));
+  .meta(named("AgentAttack", "Attack", "One attack on an agent, through what a server returns."));
 
 /** A file of attacks. */
 export const attacksSchema = closedObject({

@@ -490,7 +490,7 @@ export const attackModel = z
       .exactOptional(),
     variant: text.describe("The variant of the eval that is attacked. Absent: it has none.").exactOptional(),
   })
-  .meta({ id: "Attack", description: "What is injected between agents and servers." });
+  .meta({ id: "AgentAttack", description: "What is injected between agents and servers." });
 
 /** An attack on agents; that of the channel `none` is the trial without one. */
 export type Attack = Model<typeof attackModel>;
