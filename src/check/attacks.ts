@@ -95,26 +95,34 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
   ];
 }
 
-/** Valid arguments of a tool with hostile ones in the place of each text, one at a time. */
+/**
+ * The required arguments of a tool with hostile ones in the place of each text, one at a time; also of texts that only a call with all
+ * arguments has. Other paths in it are there, so that the tool gets as far as it can.
+ */
 export function attacksOn(
-  { tool, args }: Pick<PlannedCall, "tool" | "args">,
+  required: JsonObject,
+  whole: PlannedCall,
   inputSchema: Json,
-  place: { readonly folder: string; readonly id: string },
+  place: AttackPlace,
 ): readonly PlannedCall[] {
-  const calls = textsOf(args, inputSchema)
-    .slice(0, maxAttacked)
-    .flatMap(({ name, set }, index) =>
-      payloadsFor({ folder: place.folder, id: `${place.id}-${index}` }).map(
-        ({ text, ...rest }): PlannedCall => ({
-          tool,
-          args: { ...args, [name]: set(text) },
-          expects: "refusal",
-          why: `${name} is ${rest.form}`,
-          attack: { parameter: name, ...rest },
-        }),
-      ),
-    );
-  return calls;
+  const texts = textsOf(whole.args, inputSchema);
+  const paths = texts.filter(({ name, isPath }) => isPath && Object.hasOwn(required, name));
+  const there = paths.map(({ name, set }) => [
+    name,
+    set(/dir|folder|repo|cwd/i.test(name) ? place.folder : `${place.folder}/${plantedNote}`),
+  ]);
+  const args: JsonObject = { ...required, ...(Object.fromEntries(there) as JsonObject) };
+  return texts.slice(0, maxAttacked).flatMap(({ name, set }, index) =>
+    payloadsFor({ folder: place.folder, id: `${place.id}-${index}` }).map(
+      ({ text, ...rest }): PlannedCall => ({
+        tool: whole.tool,
+        args: { ...args, [name]: set(text) },
+        expects: "refusal",
+        why: `${name} is ${rest.form}`,
+        attack: { parameter: name, ...rest },
+      }),
+    ),
+  );
 }
 
 /** Arguments that let a tool do its work in its folder: paths that are there, in the place of those that were made up. */

@@ -254,8 +254,12 @@ async function securityCalls(
       const whole = valid.find(({ why }) => why === "all arguments") ?? valid[0];
       if (whole === undefined) continue;
       const usual = valid.filter((each) => each === valid[0] || each === whole);
-      planned.push(...usual, ...realisticCalls(whole, inputSchema, folder));
-      planned.push(...attacksOn(whole, inputSchema, { folder, id: String(index) }));
+      const ordinary = [...usual, ...realisticCalls(whole, inputSchema, folder)];
+      // The second call shows whether it does more.
+      const isRepeated = asObject(definition["annotations"])["idempotentHint"] === true;
+      planned.push(...ordinary.flatMap((call) => (isRepeated ? [call, call] : [call])));
+      const required = valid[0]?.args ?? whole.args;
+      planned.push(...attacksOn(required, whole, inputSchema, { folder, id: String(index) }));
     } catch (error) {
       if (!(error instanceof OutOfTime)) throw error;
     }

@@ -55,8 +55,6 @@ export async function probeSecurity(prober: Prober): Promise<void> {
       const outcome = await prober.probe(call.attack === undefined ? "call" : "attack", make, {
         call: index,
       });
-      if (call.attack === undefined && outcome?.hangs === false && !client.isLost)
-        await prober.probe("repeat", make, { call: index });
       if (outcome?.hangs === true) break;
       if (client.isLost || outcome?.answersPing === false) session = await open();
     }
@@ -174,7 +172,12 @@ export const securityRules = {
     source: "MCP 2025-11-25, schema: ToolAnnotations.idempotentHint",
     weakness: { owasp: "MCP03", cwe: 451 },
     *find(view) {
-      for (const { probe, events } of annotated(view, "idempotentHint", true, ["repeat"])) {
+      let before = "";
+      for (const { probe, events } of annotated(view, "idempotentHint", true)) {
+        const call = JSON.stringify(probe.call);
+        const isRepeated = call === before;
+        before = call;
+        if (!isRepeated) continue;
         const change = events.find(({ by }) => by === "comparison");
         if (change !== undefined) yield aboutAccess(probe, change);
       }
@@ -414,12 +417,11 @@ function touchedIn(view: CheckView, probe: ProbeView): readonly Access[] {
   return events.filter((event) => !known.has(keyOf(event)));
 }
 
-/** What ordinary calls of the tools with an annotation touched; the first call of each tool that touched anything. */
+/** What ordinary calls of the tools with an annotation touched. */
 function annotated(
   view: CheckView,
   hint: string,
   value: boolean,
-  names: readonly string[] = ["call"],
 ): readonly { readonly probe: ProbeView; readonly events: readonly Access[] }[] {
   const tools = new Set(
     view.surface.tools.flatMap(({ name, definition }) =>
@@ -427,7 +429,7 @@ function annotated(
     ),
   );
   return view.probes.flatMap((probe) =>
-    probe.call !== undefined && tools.has(probe.call.tool) && names.includes(probe.probe)
+    probe.call !== undefined && tools.has(probe.call.tool) && probe.probe === "call"
       ? { probe, events: touchedIn(view, probe) }
       : [],
   );

@@ -178,12 +178,17 @@ export class World implements AsyncDisposable {
 
   /** What the server has touched since the last look, without its own program, the system and temporary files. */
   async look(): Promise<readonly SeenAccess[]> {
-    const traced = (await this.#readLog()).flatMap((each): SeenAccess[] => {
-      const target = this.#name(each);
-      return target === undefined ? [] : [{ ...each, ...this.#inFolder(target), by: "trace" }];
-    });
     const before = this.#files;
     this.#files = await this.#readFiles();
+    // A file that it made and removed again is temporary, and often has a random name.
+    const isTemporary = (name: string): boolean => !before.has(name) && !this.#files.has(name);
+    const traced = (await this.#readLog()).flatMap((each): SeenAccess[] => {
+      const target = this.#name(each);
+      if (target === undefined) return [];
+      const isPlanted = target === this.#plantedName(resolve(this.spec.cwd, each.target));
+      if (isPlanted && each.failed === undefined && isTemporary(target)) return [];
+      return [{ ...each, ...this.#inFolder(target), by: "trace" }];
+    });
     const compared: SeenAccess[] = [];
     for (const [target, sha256] of this.#files)
       if (before.get(target) !== sha256)
@@ -207,6 +212,9 @@ export class World implements AsyncDisposable {
   #name({ access, target, failed }: Access): string | undefined {
     if (access === "connect" || access === "resolve") return target;
     const path = resolve(this.spec.cwd, target);
+    const isChange = access === "write" || access === "delete";
+    // Other errors say that there was nothing to change.
+    if (isChange && failed !== undefined && !["EROFS", "EACCES", "EPERM"].includes(failed)) return undefined;
     const own = this.#own.find((folder) => isInside(path, folder));
     if (access === "run") return failed !== undefined ? undefined : own === undefined ? path : basename(path);
     const planted = this.#plantedName(path);

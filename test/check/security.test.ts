@@ -63,20 +63,21 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
 
   it("says what a later version touches more than the committed profile, and nothing of the same version", async () => {
     using folder = project();
-    const options = { security: true, calls: "none", cwd: folder.path, snapshot: "s.json" } as const;
-    const check = async (...defects: readonly string[]): Promise<readonly string[]> => {
-      const command = [process.execPath, unsafe, "notes", ...defects];
+    const check = async (port: string, update: boolean): Promise<readonly string[]> => {
+      const command = [process.execPath, reaching, port, "notes"];
+      const options = {
+        security: true,
+        calls: "none",
+        cwd: folder.path,
+        snapshot: "s.json",
+        update,
+      } as const;
       const { findings } = await checked(command, options);
-      return findings.flatMap(({ code, place, message }) =>
-        code === "security/profile" ? `${place.tool ?? "start"}: ${message}` : [],
-      );
+      return findings.flatMap(({ code, message }) => (code === "security/profile" ? message : []));
     };
-    await checked([process.execPath, unsafe, "notes", "none"], { ...options, update: true });
-    expect(await check("none")).toEqual([]);
-    expect(await check("secret-read", "open-world")).toEqual([
-      "start: read: ~/.ssh/id_rsa is not in the profile",
-      "convert: connect: 203.0.113.7:80 is not in the profile",
-    ]);
+    await check("7001", true);
+    expect(await check("7001", false)).toEqual([]);
+    expect(await check("7002", false)).toEqual(["connect: 127.0.0.1:7002 is not in the profile"]);
   });
 
   it("writes the profile as a table in Markdown, and the weaknesses in SARIF", async () => {
