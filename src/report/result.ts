@@ -372,7 +372,9 @@ export function failuresOf(
   return trials.filter(
     (trial) =>
       trial.verdict === "fail" &&
-      !decidingGrades(trial).every(({ grader }) => judgedByGate.includes(grader)) &&
+      !(
+        judgedByGate.length > 0 && decidingGrades(trial).every(({ grader }) => judgedByGate.includes(grader))
+      ) &&
       !isCompared(trial),
   );
 }
