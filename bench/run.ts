@@ -14,6 +14,7 @@ import { taskLoad } from "./task-load.ts";
 import { toolTestTime } from "./tool-test-time.ts";
 import { trialMemory } from "./trial-memory.ts";
 import { trialOverhead } from "./trial-overhead.ts";
+import { workers } from "./workers.ts";
 
 /** Every budget, one line each; `npm run bench -- NAME` measures the named ones only. */
 const benches: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
@@ -31,6 +32,7 @@ const benches: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
   dashboard: dashboardPages,
   "dashboard-documents": dashboardDocuments,
   help: helpTime,
+  workers,
 };
 
 const chosen = process.argv.slice(2);

@@ -128,13 +128,13 @@ it("workers run what this machine would: the same rows, the same exit code, and 
 it("every trial ends once, whatever is killed: workers, PostgreSQL, and who follows the run", async () => {
   const url = await newDatabase();
   using here = folderOf(tasks(0.1));
-  const count = 240;
+  const count = 600;
   let workers = Array.from({ length: 8 }, () => new TestWorker(url, ["-j", "2"]));
   let follower = startCli(["run", "tasks", "-n", `${count / 3}`, "--backend", url, "-q"], { cwd: here.path });
   await follower.until(/is with the workers/);
   const ended: Promise<unknown>[] = [];
   try {
-    for (let kills = 0; kills < 40; kills++) {
+    for (let kills = 0; kills < 100; kills++) {
       await delay(50 + Math.random() * 300);
       const at = Math.floor(Math.random() * workers.length);
       const dead = workers[at];
@@ -145,7 +145,7 @@ it("every trial ends once, whatever is killed: workers, PostgreSQL, and who foll
         await delay(Math.random() * 500);
         await postgres.restart();
       }
-      if (kills === 20) {
+      if (kills % 40 === 20) {
         follower.child.kill("SIGKILL");
         await follower.finished;
         follower = startCli(["attach", url, "-q"], { cwd: here.path });

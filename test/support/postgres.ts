@@ -55,6 +55,7 @@ export async function startPostgres(
   remover.unref();
   const removed = new Promise((done) => remover.once("exit", done));
   const remove = async (): Promise<void> => {
+    remover.ref();
     remover.stdin.end();
     await removed;
     // What only this user may remove.
