@@ -128,6 +128,8 @@ async function byWorkers(
   const started = places.map(({ path }) => startCli(["worker", url, "-j", `${concurrency}`], { cwd: path }));
   try {
     await Promise.all(started.map((worker) => worker.until(/takes trials from/)));
+    // So that every worker has loaded what it needs: all of them share the cores of one machine.
+    await measured(files, ["-n", `${count * concurrency * 2}`, "--backend", url]);
     return await measured(files, [...args, "--backend", url]);
   } finally {
     for (const { child } of started) child.kill("SIGTERM");
