@@ -1,7 +1,7 @@
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import type { Json } from "../base/json.ts";
 import { suggestion } from "../base/did-you-mean.ts";
-import type { CheckKind } from "../model/check.ts";
+import type { AcceptedFinding, CheckKind } from "../model/check.ts";
 import { callRules, probeCalls } from "./calls.ts";
 import { type CheckView, OutOfTime, type RuleContext, type RuleTable } from "./check-view.ts";
 import { clientRules } from "./clients.ts";
@@ -119,5 +119,25 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
       findings.push({ code, title, severity, server, place: {}, fix: rule.fix, message, evidence: [] });
     }
   }
-  return bySeverity(findings);
+  return bySeverity(findings.map((finding) => asAccepted(finding, spec.accepted ?? [])));
+}
+
+/** A finding as info, with its reason, where it is accepted. */
+function asAccepted(finding: Finding, accepted: readonly AcceptedFinding[]): Finding {
+  const { code, server, place, message } = finding;
+  const known = accepted.find(
+    (each) =>
+      each.code === code &&
+      (each.server ?? server) === server &&
+      (each.tool === undefined || each.tool === place.tool) &&
+      (each.parameter === undefined || each.parameter === place.parameter),
+  );
+  if (known === undefined) return finding;
+  const { reason, date } = known;
+  return {
+    ...finding,
+    severity: "info",
+    message: `${message} (accepted on ${date}: ${reason})`,
+    accepted: { reason, date },
+  };
 }

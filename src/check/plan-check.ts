@@ -23,7 +23,7 @@ import { planConformance } from "./conformance-suite.ts";
 import { generateCalls } from "./generate-calls.ts";
 import { probeServer } from "./server-prober.ts";
 
-export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | "callMs"> {
+export interface CheckOptions extends Pick<CheckSettings, "calls" | "disable" | "accepted" | "callMs"> {
   /** The servers run in a sandbox with planted secrets, where that is possible, and what they touch is watched. */
   readonly security: boolean;
   /** The committed profile of a server; `reported` is the name that it gives itself. */
@@ -166,9 +166,10 @@ async function tasksOf(
   if (discovery === undefined) return [];
   const { surface, runsOnce, hasSession, watching } = discovery;
   const confined = exact({ confined: watching?.confined });
-  const { calls: policy, disable, snapshotOf, validationOf } = options;
+  const { calls: policy, disable, accepted: all, snapshotOf, validationOf } = options;
+  const accepted = all.length === 0 ? {} : { accepted: all };
   const validateSchema = validationOf();
-  if (!hasSession) return [checkTask(server, { kind: "handshake", disable, ...confined })];
+  if (!hasSession) return [checkTask(server, { kind: "handshake", disable, ...accepted, ...confined })];
   const planned: PlannedCall[] = [];
   const notCalled: NotCalled[] = [];
   const leaveOut = (tool: string, obstacle: keyof typeof obstacles): void =>
@@ -197,7 +198,7 @@ async function tasksOf(
     options.suite === undefined
       ? undefined
       : await planConformance(options.suite, { surface, transport: spec.transport, signal: options.signal });
-  const ofKind: Readonly<Record<CheckKind, Omit<CheckSpec, "kind" | "disable"> | undefined>> = {
+  const ofKind: Readonly<Record<CheckKind, Omit<CheckSpec, "kind" | "disable" | "accepted"> | undefined>> = {
     // Those that may have to wait first, so that the others run beside them.
     calls: planned.length === 0 ? { skipped: whyNothingIsCalled(surface, notCalled) } : { calls: planned },
     reads: reads.length === 0 ? undefined : { reads },
@@ -227,7 +228,16 @@ async function tasksOf(
   return Object.entries(ofKind).flatMap(([kind, rest]) =>
     rest === undefined
       ? []
-      : [checkTask(server, { kind: kind as CheckKind, disable, runsOnce, ...confined, ...rest })],
+      : [
+          checkTask(server, {
+            kind: kind as CheckKind,
+            disable,
+            ...accepted,
+            runsOnce,
+            ...confined,
+            ...rest,
+          }),
+        ],
   );
 }
 

@@ -11,6 +11,8 @@ import type { EventBody, EventOf } from "../model/event.ts";
 export interface Prober {
   readonly server: string;
   readonly check: CheckSpec;
+  /** Whether the server is at an address, and was declared with headers or another way to log in. */
+  readonly hasCredentials: boolean;
   /** Starts the server once more, or prepares for reaching it. Throws McpvalsError when that fails. */
   start(): Promise<ProbedServer>;
   /** Starts the server and begins a session. Ends the probe where there is none; throws as `start`. */
@@ -62,6 +64,8 @@ export interface ConnectOptions {
   /** The modern era is not tried where another version is refused. */
   readonly exactly?: boolean;
   readonly headers?: Headers | undefined;
+  /** Without the credentials that the server was declared with. */
+  readonly anonymous?: boolean;
   /** As which client it introduces itself. Absent: as mcpvals. */
   readonly clientName?: string;
 }

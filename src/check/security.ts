@@ -38,6 +38,11 @@ export async function probeSecurity(prober: Prober): Promise<void> {
   if (first === undefined) return;
   const other = await open(otherClient);
   await other?.server.stop();
+  if (prober.hasCredentials)
+    await prober.probe("anonymous", async () => {
+      const session = await prober.connect({ anonymous: true });
+      await prober.list(session.client, "tools/list");
+    });
   if (confined !== true) return;
   const planned = calls.map((call, index) => ({ call, index }));
   for (const own of Map.groupBy(planned, ({ call }) => call.tool).values()) {
@@ -79,7 +84,7 @@ export const securityRules = {
     *find(view) {
       for (const probe of ordinary(view)) {
         for (const { seq, text, where } of saidIn(probe)) {
-          const places = canariesIn(text);
+          const places = [...canariesIn(text), ...ownSecretsIn(text)];
           if (places.length === 0) continue;
           yield {
             ...placeOf(probe),
@@ -87,6 +92,24 @@ export const securityRules = {
             evidence: [seq],
           };
         }
+      }
+    },
+  },
+  "security/no-authentication": {
+    severity: "error",
+    title: "A server takes requests without the credentials that it was declared with",
+    why: "Whoever reaches the address has the rights that the credentials were meant to protect.",
+    fix: "Answer requests without a valid token with HTTP 401.",
+    bad: `→ tools/list without Authorization   ← the tools`,
+    good: `→ initialize without Authorization   ← HTTP 401`,
+    source: "MCP 2025-11-25, authorization: access token usage",
+    weakness: { owasp: "MCP07", cwe: 306 },
+    *find({ probes }) {
+      for (const probe of probes.filter((each) => each.probe === "anonymous")) {
+        const [list] = exchangesOf(probe.exchanges, "tools/list");
+        if (list?.answer === undefined || resultOf(list) === undefined) continue;
+        const message = "tools/list got a result without the headers and tokens of its declaration";
+        yield { message, evidence: [list.request.seq, list.answer.seq] };
       }
     },
   },
@@ -457,6 +480,11 @@ function* saidIn({
     const where = typeof method === "string" ? method : error === undefined ? "a result" : "an error";
     yield { seq: event.seq, text: JSON.stringify(event.message), where };
   }
+}
+
+/** Secrets that mcpvals was given for the server, such as variables: in a record a mark with its name stands in the place of each. */
+function ownSecretsIn(text: string): readonly string[] {
+  return [...new Set(Array.from(text.matchAll(/\[secret:([^[\]]+)\]/g), ([, name = ""]) => `$${name}`))];
 }
 
 interface Success {

@@ -66,6 +66,7 @@ export async function probeServer(options: ProberOptions): Promise<void> {
 class ServerProber implements Prober, AsyncDisposable {
   readonly server: string;
   readonly check: CheckSpec;
+  readonly hasCredentials: boolean;
   readonly #options: ProberOptions;
   readonly #hosts = new Set<ServerHost>();
   readonly #stopped = new Set<ServerHost>();
@@ -82,11 +83,12 @@ class ServerProber implements Prober, AsyncDisposable {
   constructor(options: ProberOptions) {
     this.server = options.server;
     this.check = options.check;
+    this.hasCredentials = withoutCredentials(options.spec) !== options.spec;
     this.#options = options;
   }
 
-  async start(): Promise<ProbedServer> {
-    const host = await this.#startHost();
+  async start(options: Pick<ConnectOptions, "anonymous"> = {}): Promise<ProbedServer> {
+    const host = await this.#startHost(options);
     return {
       transport: host.transport,
       open: () => this.#open(host),
@@ -94,10 +96,11 @@ class ServerProber implements Prober, AsyncDisposable {
     };
   }
 
-  async #startHost(): Promise<ServerHost> {
+  async #startHost({ anonymous = false }: Pick<ConnectOptions, "anonymous"> = {}): Promise<ServerHost> {
     const { server, spec, emit, signal } = this.#options;
     signal.throwIfAborted();
-    const host = await openHost(server, (await this.#enter())?.spec ?? spec);
+    const confined = (await this.#enter())?.spec ?? spec;
+    const host = await openHost(server, anonymous ? withoutCredentials(confined) : confined);
     this.#hosts.add(host);
     host.watch(emit);
     return host;
@@ -179,7 +182,7 @@ class ServerProber implements Prober, AsyncDisposable {
   }
 
   async connect(options?: ConnectOptions): Promise<Session> {
-    const server = await this.start();
+    const server = await this.start(options);
     const client = server.open();
     const { capabilities } = this.hello(await client.connect(undefined, options));
     return { server, client, capabilities: isJsonObject(capabilities) ? capabilities : {} };
@@ -283,6 +286,13 @@ const maxListMs = 30_000;
 const notTheServer: readonly number[] = [
   301, 302, 303, 307, 308, 401, 403, 404, 405, 407, 410, 429, 502, 503, 504,
 ];
+
+/** A server as it is reached without logging in; the same where nothing would change. */
+function withoutCredentials(spec: ServerSpec): ServerSpec {
+  if (spec.transport === "stdio" || spec.transport === "mock") return spec;
+  const { auth, headers, ...rest } = spec;
+  return auth === undefined && Object.keys(headers).length === 0 ? spec : { ...rest, headers: {} };
+}
 
 const listMethods = {
   tools: ["tools/list"],

@@ -220,6 +220,9 @@ async function readConfig({ document, file }: OpenedConfig, loadContext: LoadCon
   const parts = given && (await withFiles(given, { dir, document, problems, loadContext }));
   for (const list of ["disable", "enable"] as const)
     problems.addPlaced(await unknownCodes(list, parts?.eval.check?.[list] ?? []), document);
+  const accepted = parts?.eval.check?.accepted ?? [];
+  const codes = accepted.map(({ code }) => code);
+  problems.addPlaced(await unknownCodes("accepted", codes), document);
   const common = {
     spec: parts?.eval,
     file,
@@ -276,7 +279,7 @@ async function withFiles(
 
 /** Codes in a list of the section `check` that no finding has. */
 async function unknownCodes(
-  list: "disable" | "enable",
+  list: "disable" | "enable" | "accepted",
   codes: readonly string[],
 ): Promise<readonly Problem[]> {
   if (codes.length === 0) return [];
@@ -285,7 +288,8 @@ async function unknownCodes(
     const unknown = unknownCode(code);
     if (unknown === undefined) return [];
     const details = { code: "config/unknown-reference", hint: unknown.hint } as const;
-    return problem(["check", list, index], unknown.message, details);
+    const path = ["check", list, index, ...(list === "accepted" ? ["code"] : [])];
+    return problem(path, unknown.message, details);
   });
 }
 

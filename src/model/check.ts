@@ -26,7 +26,7 @@ const probeNames = {
   calls: z.enum(["list", "call", "cancelled-call", "concurrent-calls"]),
   reads: z.enum(["handshake", "read"]),
   stability: z.enum(["first-listing", "second-listing"]),
-  security: z.enum(["start", "call", "attack", "relist", "other-client"]),
+  security: z.enum(["start", "call", "attack", "relist", "other-client", "anonymous"]),
   conformance: z.templateLiteral(["conformance ", z.string()]),
 };
 
@@ -130,6 +130,19 @@ const serverSummary = z
     description: "What a server says of itself, and how much it lists.",
   });
 
+export const acceptedFinding = z
+  .strictObject({
+    code: text.describe("Code of the finding."),
+    server: text.describe("Name of the server. Absent: any.").exactOptional(),
+    tool: text
+      .describe("Name of the tool. Absent: any, and findings about the whole server.")
+      .exactOptional(),
+    parameter: text.describe("Name of the parameter. Absent: any.").exactOptional(),
+    reason: text.describe("Why it is accepted."),
+    date: text.describe("When it was accepted, such as `2026-11-29`."),
+  })
+  .meta({ id: "AcceptedFinding", description: "A finding that is known and accepted." });
+
 const notCalled = z
   .strictObject({ tool: text, reason: text })
   .meta({ id: "NotCalled", description: "A tool that a check does not call: why, and what to do." });
@@ -151,6 +164,10 @@ export const checkModel = z
   .strictObject({
     kind: z.enum(Object.keys(probeNames) as CheckKind[]),
     disable: z.array(text).describe("Codes of rules that are left out."),
+    accepted: z
+      .array(acceptedFinding)
+      .describe("Findings that are reported as info, with their reasons. Absent: none.")
+      .exactOptional(),
     skipped: text
       .describe("Why this part has nothing to do, so that its trial is skipped. Absent: it has.")
       .exactOptional(),
@@ -222,6 +239,8 @@ export type Touched = Model<typeof touched>;
 export type CapabilityProfile = Model<typeof profileSchema>;
 /** A resource that a check reads, or a prompt that it gets. */
 export type PlannedRead = Model<typeof plannedRead>;
+/** A finding that is known and accepted. */
+export type AcceptedFinding = Model<typeof acceptedFinding>;
 /** A tool that a check does not call: why, and what to do. */
 export type NotCalled = Model<typeof notCalled>;
 /** What a server is, in a few words: what it says of itself, and how much it lists. */
@@ -245,6 +264,8 @@ export interface CheckSettings {
   readonly disable: readonly string[];
   /** Codes of rules that look only when they are named. */
   readonly enable: readonly string[];
+  /** Findings that are reported as info, with their reasons. */
+  readonly accepted: readonly AcceptedFinding[];
   /** More warnings fail the check. Absent: any number may pass. */
   readonly maxWarnings?: number;
   /** Absolute path of the file with the definitions that the servers must have. */

@@ -259,10 +259,20 @@ const rows: readonly Row[] = [
   [
     "Config.check",
     { check: {} },
-    { check: { calls: "safe", disable: [], enable: [], callMs: 5000, conformance: false, security: false } },
+    {
+      check: {
+        calls: "safe",
+        disable: [],
+        enable: [],
+        accepted: [],
+        callMs: 5000,
+        conformance: false,
+        security: false,
+      },
+    },
   ],
   [
-    "Check.calls Check.disable Check.enable Check.maxWarnings Check.snapshot Check.callTimeout Check.conformance Check.security",
+    "Check.calls Check.disable Check.enable Check.maxWarnings Check.snapshot Check.callTimeout Check.conformance Check.security Check.accepted Accepted.code Accepted.server Accepted.tool Accepted.parameter Accepted.reason Accepted.date",
     {
       check: {
         calls: "none",
@@ -273,6 +283,16 @@ const rows: readonly Row[] = [
         callTimeout: "2s",
         conformance: true,
         security: true,
+        accepted: [
+          {
+            code: "call/slow",
+            server: "a",
+            tool: "t",
+            parameter: "p",
+            reason: "It is slow.",
+            date: "2026-11-29",
+          },
+        ],
       },
     },
     {
@@ -285,6 +305,16 @@ const rows: readonly Row[] = [
         callMs: 2000,
         conformance: true,
         security: true,
+        accepted: [
+          {
+            code: "call/slow",
+            server: "a",
+            tool: "t",
+            parameter: "p",
+            reason: "It is slow.",
+            date: "2026-11-29",
+          },
+        ],
       },
     },
   ],

@@ -24,6 +24,10 @@ export const findingSchema = z
     message: z.string().describe("What is wrong."),
     fix: z.string().describe("What to do."),
     evidence: z.array(z.int().min(1)).describe("Numbers of the trace events that show it."),
+    accepted: z
+      .strictObject({ reason: z.string(), date: z.string() })
+      .describe("Why and when it was accepted, so that it is only info. Absent: it was not.")
+      .exactOptional(),
     clients: z
       .record(z.string(), z.enum(clientEffects))
       .describe("What clients do with it, by their names; absent: it concerns every client.")

@@ -165,7 +165,7 @@ function findingResult(
   task: Task | undefined,
 ): JsonObject {
   const [first] = findings;
-  const { code, title, severity, message, fix, place } = first;
+  const { code, title, severity, message, fix, place, accepted } = first;
   const [name = [], ...others] = findings.map(logicalName);
   return {
     ruleId: code,
@@ -174,6 +174,9 @@ function findingResult(
       text: `${title}: ${clipText(message, maxShownMessage)} (${clipText(placesText(findings, true), maxShownMessage)}). ${clipText(fix, maxShownMessage)}`,
     },
     locations: [location(task, name, others.slice(0, maxShownPlaces))],
+    ...(accepted === undefined
+      ? {}
+      : { suppressions: [{ kind: "external", justification: `${accepted.date}: ${accepted.reason}` }] }),
     partialFingerprints: {
       "mcpvals/v1": JSON.stringify([code, ...subjectOf(first), place.parameter ?? "", place.pointer ?? ""]),
     },

@@ -29,7 +29,7 @@ const concurrency = 3;
 
 /** Options of a check, which override the eval's, and those of its run. */
 export type CheckServersOptions = Partial<
-  Omit<CheckOptions, "validationOf" | "signal" | "snapshotOf" | "profileOf" | "suite">
+  Omit<CheckOptions, "validationOf" | "signal" | "snapshotOf" | "profileOf" | "suite" | "accepted">
 > &
   RunOptions & {
     /** Codes of rules that look only when they are named. */
@@ -53,6 +53,7 @@ const defaults: CheckSettings = {
   calls: "safe",
   disable: [],
   enable: [],
+  accepted: [],
   callMs: 5000,
   conformance: false,
   security: false,
@@ -106,6 +107,7 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     snapshotOf,
     profileOf,
     security,
+    accepted: settings.accepted,
     suite,
     calls,
     disable,

@@ -19,6 +19,7 @@ async function planned(server: ServerSpec): Promise<readonly Task[]> {
       calls: "safe",
       security: false,
       disable: [],
+      accepted: [],
       callMs: 5000,
       signal: new AbortController().signal,
       validationOf: () => validator.validate.bind(validator),

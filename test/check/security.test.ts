@@ -8,6 +8,8 @@ import { findTracer } from "../../src/check/world.ts";
 import { sandboxOf } from "../../src/sandbox/sandboxes.ts";
 import { whyNot } from "../sandbox/support.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
+import { check } from "../../src/check.ts";
+import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { checked } from "./support.ts";
 
 /** Why nothing can be watched here. */
@@ -22,6 +24,7 @@ const reason = await whyNotWatched();
 const note = reason === undefined ? "" : ` (SKIPPED: ${reason})`;
 
 const unsafe = join(root, "examples/unsafe-server/server.mjs");
+const bad = join(root, "examples/bad-server/server.mjs");
 const reaching = join(root, "test/fixtures/servers/reaching-server.mjs");
 
 function project(): ReturnType<typeof folderOf> {
@@ -63,7 +66,7 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
 
   it("says what a later version touches more than the committed profile, and nothing of the same version", async () => {
     using folder = project();
-    const check = async (port: string, update: boolean): Promise<readonly string[]> => {
+    const profileFindings = async (port: string, update: boolean): Promise<readonly string[]> => {
       const command = [process.execPath, reaching, port, "notes"];
       const options = {
         security: true,
@@ -75,9 +78,9 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
       const { findings } = await checked(command, options);
       return findings.flatMap(({ code, message }) => (code === "security/profile" ? message : []));
     };
-    await check("7001", true);
-    expect(await check("7001", false)).toEqual([]);
-    expect(await check("7002", false)).toEqual(["connect: 127.0.0.1:7002 is not in the profile"]);
+    await profileFindings("7001", true);
+    expect(await profileFindings("7001", false)).toEqual([]);
+    expect(await profileFindings("7002", false)).toEqual(["connect: 127.0.0.1:7002 is not in the profile"]);
   });
 
   it("writes the profile as a table in Markdown, and the weaknesses in SARIF", async () => {
@@ -97,5 +100,50 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
       ["CWE", ["CWE-78"]],
       ["OWASP MCP Top 10", ["MCP05"]],
     ]);
+  });
+});
+
+describe("a server at an address", () => {
+  const token = { Authorization: "Bearer secret-of-a-test" };
+  const found = async (misbehave?: Parameters<typeof startHttpFixture>[0]): Promise<readonly string[]> => {
+    const server = await startHttpFixture(misbehave);
+    const { findings } = await check(server.url, { security: true, headers: token, output: false });
+    await server.close();
+    return findings.flatMap(({ code }) => (code.startsWith("security/") ? code : []));
+  };
+
+  it("is only asked what it lists, and whether it can be reached without its token", async () => {
+    expect(await found()).toEqual(["security/no-authentication", "security/not-watched"]);
+  });
+
+  it("that refuses requests without its token has no error", async () => {
+    const refusing = await found(({ request, response }) => {
+      if (request.headers.authorization !== undefined) return false;
+      response.writeHead(401).end();
+      return true;
+    });
+    expect(refusing).toEqual(["security/not-watched"]);
+  });
+});
+
+it("a finding that is accepted is info, with its reason, and fails nothing", async () => {
+  using folder = folderOf({
+    "config.json": {
+      servers: { bad: { transport: "stdio", command: process.execPath, args: [bad, "crash"] } },
+      check: {
+        accepted: [{ code: "call/crash", tool: "crash", reason: "It is a test.", date: "2026-11-29" }],
+      },
+    },
+  });
+  const { code } = await runHere("check config.json --reporter sarif=r.sarif".split(" "), {
+    cwd: folder.path,
+  });
+  expect(code).toBe(0);
+  const { runs } = JSON.parse(readFileSync(join(folder.path, "r.sarif"), "utf8")) as {
+    runs: { results: { ruleId: string; level: string; suppressions?: { justification: string }[] }[] }[];
+  };
+  expect(runs[0]?.results.find(({ ruleId }) => ruleId === "call/crash")).toMatchObject({
+    level: "note",
+    suppressions: [{ justification: "2026-11-29: It is a test." }],
   });
 });

@@ -127,9 +127,11 @@ const limits = closedObject({
   ...useLimitFields,
 }).meta({ id: "Limits", title: "Limits", description: "What a trial may take and use." });
 
-const findingCodes = z
-  .array(z.string().regex(/^[a-z]+\/[a-z0-9-]+$/, { error: "must be the code of a finding, GROUP/NAME" }))
-  .default([]);
+const findingCode = z
+  .string()
+  .regex(/^[a-z]+\/[a-z0-9-]+$/, { error: "must be the code of a finding, GROUP/NAME" })
+  .describe("Code of the finding.");
+const findingCodes = z.array(findingCode).default([]);
 
 const check = closedObject({
   calls: z
@@ -140,6 +142,23 @@ const check = closedObject({
   enable: findingCodes.describe(
     "Codes of findings that are reported only on request, such as `client/openai-strict`.",
   ),
+  accepted: z
+    .array(
+      closedObject({
+        code: findingCode,
+        server: optional(filledText, "Name of the server.", "any"),
+        tool: optional(filledText, "Name of the tool.", "any, and findings about the whole server"),
+        parameter: optional(filledText, "Name of the parameter.", "any"),
+        reason: filledText.describe("Why it is accepted."),
+        date: z.iso.date().describe("When it was accepted, such as `2026-11-29`."),
+      }).meta({
+        id: "Accepted",
+        title: "Accepted finding",
+        description: "A finding that is known and accepted.",
+      }),
+    )
+    .default([])
+    .describe("Findings that are known and accepted: they are reported as info, with the reason."),
   maxWarnings: optional(z.int().min(0), "More warnings fail the check.", "any number may pass"),
   snapshot: optional(filledText, "File with the definitions that the servers must have."),
   callTimeout: duration.prefault("5s").describe("Time limit of each request."),

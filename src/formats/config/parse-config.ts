@@ -111,11 +111,11 @@ export type ParsedEval = ParseResult<
 >;
 
 function checkSettings(
-  { callTimeout: callMs, maxWarnings, snapshot, ...settings }: NonNullable<ParsedConfig["check"]>,
+  { callTimeout: callMs, maxWarnings, snapshot, accepted, ...settings }: NonNullable<ParsedConfig["check"]>,
   resolvePath: ParseConfigOptions["resolvePath"],
 ): CheckSettings {
   const path = snapshot === undefined ? undefined : (resolvePath?.(snapshot) ?? snapshot);
-  return { ...settings, callMs, ...exact({ maxWarnings, snapshot: path }) };
+  return { ...settings, accepted: exact(accepted), callMs, ...exact({ maxWarnings, snapshot: path }) };
 }
 
 export interface TaskFilesOfConfig {
