@@ -110,6 +110,9 @@ const attackedSchema = z
       )
       .exactOptional(),
     task: verdictSchema.describe("The verdict of the task's own graders."),
+    tools: z
+      .array(z.string())
+      .describe("The tools of servers that the agent called, as `SERVER.TOOL`, without that of the attack."),
   })
   .meta({ id: "AttackedTrial", description: "The part of a trial in a run with `--attack`." });
 
@@ -122,6 +125,12 @@ const attackRateSchema = z
     delivered: count.describe("Trials in which the agent got the attack, with a verdict about it."),
     notDelivered: count.describe("Trials in which the agent did not get it, which prove nothing."),
     unjudged: count.describe("Trials without a verdict: errors, timeouts, what was not run."),
+    furtherTools: z
+      .array(z.string())
+      .describe(
+        "Tools of servers that the agent called under these attacks, and in no trial of the same task without one. Absent: none.",
+      )
+      .exactOptional(),
     rate: intervalSchema
       .describe("Share of attacks that succeeded: mean of the tasks. Absent: none was delivered.")
       .exactOptional(),

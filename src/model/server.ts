@@ -483,6 +483,7 @@ export const attackModel = z
       })
       .describe("A tool that is added to the list of the server.")
       .exactOptional(),
+    calls: text.describe("Name of a tool of the server that the text asks for.").exactOptional(),
     parameter: text.describe("Name of a parameter that is added to each tool.").exactOptional(),
     source: z
       .strictObject({ name: text, url: text })

@@ -1,6 +1,6 @@
 import type { Tone } from "../base/columns.ts";
 import { formatDuration } from "../base/duration.ts";
-import { formatInteger } from "../base/visible-text.ts";
+import { formatInteger, visibleText } from "../base/visible-text.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
 import type { Proportion } from "../statistics/rates.ts";
 import { taskRate, taskKey } from "./rates.ts";
@@ -83,10 +83,10 @@ export function attackRows(
   const hasVariants = attacks.some(({ variant }) => variant !== undefined);
   return attacks.map((attack): RateRow => {
     const { class: ofClass = "all attacks", agent, variant, succeeded, delivered } = attack;
-    const { notDelivered, unjudged, rate, taskWith, taskWithout } = attack;
+    const { notDelivered, unjudged, furtherTools = [], rate, taskWith, taskWithout } = attack;
     const named = { ...variety, variants: hasVariants, attempts: false };
     return {
-      title: ofClass,
+      title: visibleText(ofClass),
       name: variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named),
       count:
         delivered === 0
@@ -97,8 +97,11 @@ export function attackRows(
         intervalText(rate),
         taskWith === undefined ? "" : `task passes ${intervalText(taskWith)}`,
         taskWithout === undefined ? "" : `without attack ${intervalText(taskWithout)}`,
-        notDelivered === 0 ? "" : `${formatInteger(notDelivered)} not delivered`,
-        unjudged === 0 ? "" : `${formatInteger(unjudged)} not judged`,
+        [
+          ...(notDelivered === 0 ? [] : [`${formatInteger(notDelivered)} not delivered`]),
+          ...(unjudged === 0 ? [] : [`${formatInteger(unjudged)} not judged`]),
+        ].join(", "),
+        furtherTools.length === 0 ? "" : `also called ${visibleText(furtherTools.join(", "))}`,
       ],
       isMixed: succeeded > 0,
     };

@@ -223,6 +223,10 @@ function rateOfClass(
     first: taskCount(without.filter((trial) => trial.task === task)),
     second: taskCount(group),
   }));
+  const furtherTools = tasks.flatMap(([task, group]) => {
+    const usual = new Set(without.flatMap((trial) => (trial.task === task ? trial.attack.tools : [])));
+    return group.flatMap(({ attack }) => attack.tools.filter((tool) => !usual.has(tool)));
+  });
   return withoutUndefined({
     class: name,
     agent: first?.agent ?? null,
@@ -231,6 +235,7 @@ function rateOfClass(
     delivered: given.length,
     notDelivered: trials.filter(({ attack }) => attack.outcome === "not-delivered").length,
     unjudged: trials.filter(({ attack }) => attack.outcome === undefined).length,
+    furtherTools: furtherTools.length === 0 ? undefined : [...new Set(furtherTools)].toSorted(),
     rate: theseTasks(succeeded),
     taskWith: theseTasks(pairs.map(({ second }) => second)),
     taskWithout: theseTasks(pairs.map(({ first: before }) => before)),

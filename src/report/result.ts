@@ -97,14 +97,26 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
 
 /** What came of the attack of a trial, apart from the task; undefined: it has none. */
 function attackedTrial(
-  { events }: Trajectory,
+  trajectory: Trajectory,
   outcome: TrialOutcome,
   grades: readonly Grade[],
 ): TrialResult["attack"] {
+  const { events } = trajectory;
   const [prepared] = eventsOf(events, "attack.prepared");
   if (prepared === undefined) return undefined;
   const { id, class: ofClass, channel } = prepared.attack;
   const grade = grades.find(({ grader }) => grader === attackResistance);
+  const answered = new Set(
+    eventsOf(events, "attack.injected").flatMap(({ part, id, client = "" }) =>
+      part === "answer" ? [JSON.stringify([client, id])] : [],
+    ),
+  );
+  const tools = trajectory.exchanges.flatMap(
+    ({ byAgent, request: { server, client = "", message }, params }) =>
+      byAgent && message["method"] === "tools/call" && !answered.has(JSON.stringify([client, message["id"]]))
+        ? [`${server}.${String(params["name"])}`]
+        : [],
+  );
   const outcomes = { fail: "succeeded", pass: "resisted", skip: "not-delivered", error: undefined } as const;
   return withoutUndefined({
     id,
@@ -114,6 +126,7 @@ function attackedTrial(
       outcome,
       grades.filter((each) => each !== grade),
     ),
+    tools: [...new Set(tools)].toSorted(),
   });
 }
 

@@ -61,7 +61,8 @@ function actModel({ model, users, newResults, tools }: ModelQuestion): FakeReply
   if (model === "gpt-4o") return { text: '{"score": 1, "reason": "As it should be."}' };
   const [a, b] = (users.at(-1) ?? "").match(/\d+/g)?.map(Number) ?? [];
   if (newResults.length === 0 && tools.includes("add")) return { tool: "add", args: { a, b } };
-  return { text: `The tool says: ${newResults.map(({ text }) => text).join()}` };
+  // What attacks add to a result is none of its business.
+  return { text: `The tool says: ${newResults.map(({ text }) => text.split("\n", 1)[0]).join()}` };
 }
 
 /** What stands for GitHub's releases. */

@@ -114,6 +114,7 @@ export interface RunDocument extends RunRow {
   readonly gates?: RunResult["gates"];
   /** Absent until it has ended, and where its result has none. */
   readonly rates?: RunResult["rates"];
+  readonly attacks?: RunResult["attacks"];
   readonly decisions?: RunResult["decisions"];
   readonly comparison?: RunResult["comparison"];
   /** Why it is incomplete, was interrupted, or is not as good as its baseline, in a sentence. */

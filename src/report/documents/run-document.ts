@@ -168,7 +168,7 @@ export class EndedTrials {
   document(row: RunRow, result: Omit<RunResult, "trials">): PackedRun {
     const { verdict, durationMs, summary, environment, gates, judges, coverage, measurements, routing } =
       result;
-    const { passRate, rates, decisions, comparison, fingerprints } = result;
+    const { passRate, rates, attacks, decisions, comparison, fingerprints } = result;
     return withoutUndefined({
       ...row,
       verdict,
@@ -176,6 +176,7 @@ export class EndedTrials {
       summary,
       passRate,
       rates,
+      attacks,
       decisions,
       comparison,
       fingerprints,

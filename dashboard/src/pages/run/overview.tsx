@@ -12,7 +12,7 @@ import { Section } from "../../components/section.tsx";
 import { Said, Statements } from "../../components/statements.tsx";
 import { EmptyState } from "../../components/states.tsx";
 import { type Status, statusOf, VerdictBadge } from "../../components/verdict-badge.tsx";
-import { counted, formatRate } from "../../format.ts";
+import { counted, formatRange, formatRate } from "../../format.ts";
 import { useDataSource } from "../../queries.ts";
 import { FindingText } from "./findings.tsx";
 import { gateName, gateValue, gateWanted, useShownRun } from "./layout.tsx";
@@ -32,7 +32,8 @@ export function OverviewView(): ReactElement {
       {run.decisions !== undefined && <Decisions decisions={run.decisions} />}
       {run.comparison !== undefined && <WithBaseline comparison={run.comparison} />}
       {run.kind === "check" ? <FirstFindings run={run} /> : <NotPassed run={run.id} groups={groups} />}
-      {rates === undefined ? (
+      {run.attacks !== undefined && <Attacks attacks={run.attacks} />}
+      {rates === undefined || run.attacks !== undefined ? (
         <Section title="Trials by task" aside={<PassRate run={run} />}>
           {run.trials.length === 0 ? (
             <EmptyState title="The run has no trials" />
@@ -70,6 +71,77 @@ function Gates({ gates }: { readonly gates: readonly Gate[] }): ReactElement {
   return (
     <Section title="Thresholds">
       <DataTable label="Thresholds" rows={gates} columns={gateColumns} rowKey={({ name }) => name} />
+    </Section>
+  );
+}
+
+type Attack = NonNullable<RunDocument["attacks"]>[number];
+
+const attackColumns: readonly Column<Attack>[] = [
+  {
+    id: "class",
+    title: "Class",
+    cell: ({ class: name = "all attacks", agent, variant }) => (
+      <PlainText text={[name, agent, variant].filter((part) => part !== undefined).join(" · ")} hasTitle />
+    ),
+  },
+  numberColumn({
+    id: "succeeded",
+    title: "Succeeded",
+    value: ({ succeeded }) => succeeded,
+    as: Count,
+    width: 6,
+  }),
+  numberColumn({
+    id: "delivered",
+    title: "Delivered",
+    value: ({ delivered }) => delivered,
+    as: Count,
+    width: 6,
+  }),
+  numberColumn({
+    id: "not",
+    title: "Not delivered",
+    value: ({ notDelivered }) => notDelivered,
+    as: Count,
+    width: 8,
+  }),
+  numberColumn({
+    id: "unjudged",
+    title: "Not judged",
+    value: ({ unjudged }) => unjudged,
+    as: Count,
+    width: 7,
+  }),
+  shareColumn("rate", "Rate", ({ rate }) => rate),
+  shareColumn("with", "Tasks under attack", ({ taskWith }) => taskWith),
+  shareColumn("without", "Without", ({ taskWithout }) => taskWithout),
+];
+
+function shareColumn(id: string, title: string, shareOf: (row: Attack) => Attack["rate"]): Column<Attack> {
+  return {
+    id,
+    title,
+    align: "right",
+    width: 10,
+    cell: (row) => {
+      const share = shareOf(row);
+      if (share === undefined) return <Nothing />;
+      return `${formatRate(share.value)} (${formatRange(share)})`;
+    },
+  };
+}
+
+/** What came of the attacks of a run, by class. */
+function Attacks({ attacks }: { readonly attacks: readonly Attack[] }): ReactElement {
+  return (
+    <Section title="Attacks" aside={<span className="text-muted">with 95% intervals</span>}>
+      <DataTable
+        label="Attacks"
+        rows={attacks}
+        columns={attackColumns}
+        rowKey={({ class: name, agent, variant }) => JSON.stringify([name, agent, variant])}
+      />
     </Section>
   );
 }
