@@ -106,16 +106,11 @@ function attackedTrial(
   if (prepared === undefined) return undefined;
   const { id, class: ofClass, channel } = prepared.attack;
   const grade = grades.find(({ grader }) => grader === attackResistance);
-  const answered = new Set(
-    eventsOf(events, "attack.injected").flatMap(({ part, id, client = "" }) =>
-      part === "answer" ? [JSON.stringify([client, id])] : [],
-    ),
+  const answers = new Set(
+    eventsOf(events, "attack.injected").flatMap(({ part, seq }) => (part === "answer" ? [seq] : [])),
   );
-  const tools = trajectory.exchanges.flatMap(
-    ({ byAgent, request: { server, client = "", message }, params }) =>
-      byAgent && message["method"] === "tools/call" && !answered.has(JSON.stringify([client, message["id"]]))
-        ? [`${server}.${String(params["name"])}`]
-        : [],
+  const tools = trajectory.requests.flatMap(({ type, call: { server, tool }, seqs }) =>
+    type === "tool" && server !== null && !seqs.some((seq) => answers.has(seq)) ? [`${server}.${tool}`] : [],
   );
   const outcomes = { fail: "succeeded", pass: "resisted", skip: "not-delivered", error: undefined } as const;
   return withoutUndefined({
