@@ -265,6 +265,9 @@ export const errorCatalogue = {
   "sandbox/unavailable": usage(
     "The sandbox is not available. Install what the message names, or choose another sandbox. mcpvals never runs a program without its sandbox.",
   ),
+  "sandbox/no-session": environment(
+    "A server opens no session in the sandbox of `check --security`, which has no network and another home folder, so that nothing can be said about it. Install it first and name its own program, or check it without --security.",
+  ),
   "extension/invalid-package": usage(
     "Invalid package name of an extension. Use github.com/ORG/REPO@VERSION, npm:NAME@VERSION, mcpvals:NAME or a path.",
   ),

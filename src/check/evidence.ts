@@ -25,7 +25,15 @@ export function evidenceIn(view: CheckView): CheckEvidence {
       return { evidence: answered, lack };
     }
     case "security": {
-      if (spec.calls === undefined) return lacking(answers(exchanges), "the server answered nothing");
+      // Of a server at an address little can be seen, and of a program without a sandbox nothing that was asked for.
+      const isProgram = eventsOf(events, "server.started").some(({ transport }) => transport === "stdio");
+      if (isProgram && spec.confined !== true)
+        return {
+          evidence: [],
+          lack: `what the server does was not seen: ${spec.notWatched ?? "there is no sandbox"}`,
+        };
+      if (spec.calls === undefined || spec.calls.length === 0)
+        return lacking(answers(exchanges), "the server answered nothing");
       return lacking(answers(exchangesOf(exchanges, "tools/call")), "the server answered no call in time");
     }
     case "reads":

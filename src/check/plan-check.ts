@@ -130,7 +130,8 @@ async function discover(
   const trial = { id: "", task: task.name, agent: null, attempt: 1 };
   const { surface, probes } = readCheck(buildTrajectory(trial, task, events), check);
   const runsOnce = failedSecondStart(probes) !== undefined;
-  if (surface.evidence === undefined) error ??= exitAtStart(events);
+  if (surface.evidence === undefined)
+    error ??= watching?.confined === true ? noConfinedSession(server, events) : exitAtStart(events);
   const hasSession = error === undefined && surface.evidence !== undefined;
   return { surface, runsOnce, hasSession, record: { events: bodies, error, durationMs }, watching };
 }
@@ -140,6 +141,19 @@ function exitAtStart(events: readonly TraceEvent[]): McpvalsError | undefined {
   const { code, message = "", hint, detail } = eventsOf(events, "probe.finished")[0]?.error ?? {};
   if (code !== "server/exited") return undefined;
   return lostAtStart(new McpvalsError(code, message, exact({ hint, detail })), "initialize");
+}
+
+/** The error for a program that opens no session in the sandbox: most need something that is not in it, so that it says nothing of them. */
+function noConfinedSession(server: string, events: readonly TraceEvent[]): McpvalsError {
+  const said = eventsOf(events, "server.stderr")
+    .map(({ text }) => text)
+    .join("")
+    .trim();
+  const message = `server "${server}" opens no session in the sandbox of --security, which has no network and another home folder`;
+  return new McpvalsError("sandbox/no-session", message, {
+    hint: "Install it first, and name its own program: npx, uvx and others download it. Without --security it is checked as it is.",
+    ...exact({ detail: said === "" ? undefined : said }),
+  });
 }
 
 /** Maximum number of calls planned for a server; the calls of one tool stay together. */

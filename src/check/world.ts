@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { existsSync, statSync } from "node:fs";
 import { cp, mkdir, open, readdir, readFile, realpath, symlink, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
-import { basename, dirname, join, resolve, sep } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { McpvalsError } from "../base/error.ts";
 import { exact } from "../base/json.ts";
 import type { EventOf } from "../model/event.ts";
@@ -55,10 +55,18 @@ export async function givenFolders({
   const found: GivenFolder[] = [];
   for (const [index, arg] of args.entries()) {
     const source = resolve(cwd, arg);
-    if (statSync(source, { throwIfNoEntry: false })?.isDirectory() !== true || !(await isSmall(source)))
-      continue;
+    if (statSync(source, { throwIfNoEntry: false })?.isDirectory() !== true) continue;
+    const isSecret = isInside(homedir(), source);
+    if (!isSecret && !(await isSmall(source))) continue;
     const label = arg.replace(/(?<=.)\/+$/, "");
-    found.push({ index, source, label, path: `${plantedFolders}/${index}/${basename(source) || "root"}` });
+    // The home folder has the secrets of its user.
+    const copied = isSecret ? undefined : source;
+    found.push({
+      index,
+      source: copied,
+      label,
+      path: `${plantedFolders}/${index}/${basename(source) || "root"}`,
+    });
   }
   if (found.length > 0) return found;
   return [{ index: -1, source: undefined, label: "{workspace}", path: `${plantedFolders}/workspace` }];
@@ -123,15 +131,25 @@ export class World implements AsyncDisposable {
   ): Promise<World> {
     const { args, cwd, env, sandbox } = spec;
     const folders = await givenFolders(spec);
+    const isHome = isInside(homedir(), cwd);
     const program = (await findProgram(spec.command, { env, cwd })) ?? spec.command;
     const own = await ownFolders(program, args, cwd);
-    const placed = args.map((arg, index) => folders.find((each) => each.index === index)?.path ?? arg);
+    const placed = args.map(
+      (arg, index) =>
+        folders.find((each) => each.index === index)?.path ??
+        (isHome && existsSync(resolve(cwd, arg)) ? resolve(cwd, arg) : arg),
+    );
     const tracer = traces ? await findTracer(signal) : undefined;
     const watching = tracer === undefined ? [] : [tracer, ...tracing, "-o", `${plantedRoot}/trace/log`, "--"];
     const [command = program, ...rest] = [...watching, program, ...placed];
     const named = args.map((arg) => resolve(cwd, arg)).filter((path) => existsSync(path));
-    const read = [...own, ...named, ...(sandbox?.read ?? []), ...(sandbox?.write ?? [])].filter(
-      (path) => path !== sep && !folders.some(({ source }) => source === path),
+    const linked = folders.flatMap(({ source }) =>
+      source === undefined
+        ? []
+        : installed.map((name) => join(source, name)).filter((path) => existsSync(path)),
+    );
+    const read = [...own, ...named, ...linked, ...(sandbox?.read ?? []), ...(sandbox?.write ?? [])].filter(
+      (path) => !isInside(homedir(), path) && !folders.some(({ source }) => source === path),
     );
     const { TMPDIR: _, ...variables } = env;
     const root = await makeTemporaryFolder("sandbox");
@@ -139,6 +157,8 @@ export class World implements AsyncDisposable {
       root,
       {
         ...spec,
+        // The home folder is not visible; a program that is started there starts elsewhere.
+        cwd: isHome ? "/usr" : cwd,
         command,
         args: rest,
         env: { ...plantedVariables, ...variables, HOME: plantedHome },
@@ -166,7 +186,12 @@ export class World implements AsyncDisposable {
     for (const [index, { path, source }] of this.#folders.entries()) {
       const folder = this.#outside(path);
       await mkdir(dirname(folder), { recursive: true });
-      if (source !== undefined) await cp(source, folder, { recursive: true, filter: isCopied });
+      await mkdir(folder, { recursive: true });
+      if (source !== undefined) {
+        await cp(source, folder, { recursive: true, filter: isCopied });
+        for (const name of installed.filter((each) => existsSync(join(source, each))))
+          await symlink(join(source, name), join(folder, name));
+      }
       if (index > 0) continue;
       await put(join(folder, plantedNote), "A note of mcpvals.\n");
       await symlink(`${plantedHome}/.ssh/id_rsa`, join(folder, plantedLink));
@@ -289,8 +314,11 @@ async function put(path: string, content: string): Promise<void> {
   await writeFile(path, content);
 }
 
+/** Folders of packages, which a program in a folder needs as they are; a copy has links to them. */
+const installed: readonly string[] = ["node_modules", ".venv", "venv"];
+
 function isCopied(path: string): boolean {
-  return !["node_modules", ".git"].includes(basename(path));
+  return !installed.includes(basename(path));
 }
 
 async function isSmall(folder: string): Promise<boolean> {
@@ -317,7 +345,9 @@ async function ownFolders(program: string, args: readonly string[], cwd: string)
   );
   // A home folder is nobody's program.
   const known = found.flat().filter((path) => !isInside(homedir(), path));
-  return [...new Set([...known, cwd])].toSorted((a, b) => b.length - a.length);
+  return [...new Set([...known, ...(isInside(homedir(), cwd) ? [] : [cwd])])].toSorted(
+    (a, b) => b.length - a.length,
+  );
 }
 
 /** The folder of the package that a file belongs to, and those of the packages that it can import. */

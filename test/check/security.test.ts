@@ -1,4 +1,5 @@
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { copyFileSync, existsSync, globSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { join } from "node:path";
@@ -100,6 +101,40 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
       ["CWE", ["CWE-78"]],
       ["OWASP MCP Top 10", ["MCP05"]],
     ]);
+  });
+});
+
+it.skipIf(reason !== undefined)(
+  `a server that opens no session in the sandbox is blamed for nothing${note}`,
+  async () => {
+    using folder = project();
+    const outcome = await runHere(["check", "--security", "--", process.execPath, "-e", "process.exit(1)"], {
+      cwd: folder.path,
+    });
+    expect(outcome).toMatchObject({
+      code: 3,
+      stderr: expect.stringContaining("sandbox/no-session") as unknown,
+    });
+  },
+);
+
+describe.skipIf(reason !== undefined)(`the home folder of its user${note}`, () => {
+  it("is not visible to a server that is started in it and gets it as an argument", async () => {
+    using home = folderOf({ "secret.txt": "the real one" });
+    copyFileSync(reaching, join(home.path, "server.mjs"));
+    const env = { HOME: home.path };
+    const flags = ["--security", "--calls", "none", "--reporter", "json=r.json", "--"];
+    const args = ["check", ...flags, process.execPath, "server.mjs", "1", "."];
+    const done = spawnSync(process.execPath, [join(root, "src/cli/main.ts"), ...args], {
+      cwd: home.path,
+      env: { ...process.env, ...env },
+    });
+    expect(done.stderr.toString()).toBe("");
+    expect(existsSync(join(home.path, "left-behind"))).toBe(false);
+    const [journal = ""] = globSync(".mcpvals/runs/*/journal.jsonl", { cwd: home.path });
+    const recorded = readFileSync(join(home.path, journal), "utf8");
+    // What it saw in its folder is on record.
+    expect([recorded.includes("mcpvals-note.txt"), recorded.includes("secret.txt'")]).toEqual([true, false]);
   });
 });
 

@@ -1,0 +1,57 @@
+import { expect, it } from "vitest";
+import { AccessLog } from "./access-log.ts";
+
+/** What a record of `strace -f -y` says, which comes in two pieces. */
+function read(...lines: readonly string[]): readonly string[] {
+  const log = new AccessLog();
+  const text = lines.map((line) => `${line}\n`).join("");
+  const middle = Math.floor(text.length / 2);
+  return [...log.push(text.slice(0, middle)), ...log.push(text.slice(middle))].map(
+    ({ access, target, failed }) => `${access} ${target}${failed === undefined ? "" : ` ${failed}`}`,
+  );
+}
+
+it("tells files, programs and connections apart", () => {
+  expect(
+    read(
+      `5 execve("/usr/bin/node", ["node"], 0x1 /* 3 vars */) = 0`,
+      `5 openat(AT_FDCWD</work>, "a.txt", O_RDONLY|O_CLOEXEC) = 21</work/a.txt>`,
+      `5 openat(AT_FDCWD</work>, "b.txt", O_WRONLY|O_CREAT, 0666) = -1 EROFS (Read-only file system)`,
+      `5 openat(AT_FDCWD</work>, "db", O_RDWR|O_CREAT, 0644) = 22</work/db>`,
+      `5 openat(AT_FDCWD</work>, "folder", O_RDONLY|O_DIRECTORY) = 23</work/folder>`,
+      `6 execve("/bin/sh", ["sh", "-c", "x"], 0x1 /* 3 vars */) = 0`,
+      `5 unlink("/work/c.txt") = 0`,
+      `5 rename("/work/d.txt", "/work/e.txt") = 0`,
+      `5 connect(20<socket:[7]>, {sa_family=AF_INET, sin_port=htons(443), sin_addr=inet_addr("203.0.113.7")}, 16) = -1 ENETUNREACH (Network is unreachable)`,
+      `5 connect(20<socket:[7]>, {sa_family=AF_INET6, sin6_port=htons(80), sin6_flowinfo=htonl(0), inet_pton(AF_INET6, "::1", &sin6_addr), sin6_scope_id=0}, 28) = 0`,
+      `5 connect(20<socket:[7]>, {sa_family=AF_UNIX, sun_path="/run/nscd/socket"}, 110) = -1 ENOENT (No such file or directory)`,
+    ),
+  ).toEqual([
+    "read /work/a.txt",
+    "write /work/b.txt EROFS",
+    "read /work/db",
+    "run /bin/sh",
+    "delete /work/c.txt",
+    "delete /work/d.txt",
+    "write /work/e.txt",
+    "connect 203.0.113.7:443 ENETUNREACH",
+    "connect [::1]:80",
+  ]);
+});
+
+it("joins a call that another process interrupted, and reads letters in octal", () => {
+  expect(
+    read(
+      String.raw`5 openat(AT_FDCWD</work>, "k\303\244se.txt", O_RDONLY <unfinished ...>`,
+      `6 unlink("/work/c.txt") = 0`,
+      String.raw`5 <... openat resumed>) = 3</work/k\303\244se.txt>`,
+    ),
+  ).toEqual(["delete /work/c.txt", "read /work/käse.txt"]);
+});
+
+it("reads the name in a question for an address", () => {
+  const question = String.raw`\22\64\1\0\0\1\0\0\0\0\0\0\7example\4test\0\0\1\0\1`;
+  expect(read(`5 sendto(20<socket:[7]>, "${question}", 30, MSG_NOSIGNAL, NULL, 0) = 30`)).toEqual([
+    "resolve example.test",
+  ]);
+});
