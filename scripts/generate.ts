@@ -12,6 +12,7 @@ import { taskJsonSchema, taskReference } from "./schemas/task-reference.ts";
 import { documentJsonSchema } from "./schemas/document-json-schemas.ts";
 import { eventReference } from "./event-reference.ts";
 import {
+  attacksJsonSchema,
   evalJsonSchema,
   pricesJsonSchema,
   wazaEvalJsonSchema,
@@ -29,6 +30,7 @@ const generated: Readonly<Record<string, () => string | Promise<string>>> = {
   "schemas/task.schema.json": () => json(taskJsonSchema()),
   "schemas/eval.schema.json": () => json(evalJsonSchema()),
   "schemas/prices.schema.json": () => json(pricesJsonSchema()),
+  "schemas/attacks.schema.json": () => json(attacksJsonSchema()),
   "schemas/task-export.schema.json": () => json(documentJsonSchema("task-export")),
   "schemas/waza-eval.schema.json": () => json(wazaEvalJsonSchema()),
   "schemas/waza-task.schema.json": () => json(wazaTaskJsonSchema()),

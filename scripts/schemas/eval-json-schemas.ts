@@ -2,6 +2,7 @@ import * as z from "zod";
 import { serverShapes } from "../../src/model/server.ts";
 import { evalSchema } from "../../src/formats/convert/eval/eval-file.ts";
 import { isJsonObject, type Json, type JsonObject } from "../../src/base/json.ts";
+import { attacksSchema } from "../../src/model/attack.ts";
 import { pricesSchema } from "../../src/model/prices.ts";
 import { triggerTestsSchema } from "../../src/formats/convert/waza/task-rows.ts";
 import { differences, settingsBeside, wazaEvalSchema, wazaTaskSchema } from "../../src/formats/convert/waza/waza-schema.ts";
@@ -34,6 +35,11 @@ export function wazaTriggerTestsJsonSchema(): JsonObject {
 /** The JSON Schema of files of prices (draft 2020-12). */
 export function pricesJsonSchema(): JsonObject {
   return plainJsonSchema(pricesSchema, "urn:mcpvals:prices");
+}
+
+/** The JSON Schema of files of attacks (draft 2020-12). */
+export function attacksJsonSchema(): JsonObject {
+  return plainJsonSchema(attacksSchema, "urn:mcpvals:attacks");
 }
 
 function plainJsonSchema(schema: z.ZodType, id: string): JsonObject {

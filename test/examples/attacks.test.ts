@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
+import { Ajv2020 } from "ajv/dist/2020.js";
 import { describe, expect, it } from "vitest";
 import { asObject, type Json, type JsonObject } from "../../src/base/json.ts";
 import type { TraceEvent } from "../../src/model/event.ts";
@@ -319,4 +320,17 @@ it("takes attacks from a file, and refuses a wrong one with its place", { timeou
     2,
     expect.stringContaining("no attack has this id or class"),
   ]);
+});
+
+it("has the same attacks where the file says what attacks are, by its JSON Schema", () => {
+  const read = (path: string): unknown => JSON.parse(readFileSync(join(root, path), "utf8"));
+  const isValid = new Ajv2020({ strict: false, formats: { uri: true } }).compile(
+    read("schemas/attacks.schema.json") as object,
+  );
+  const builtIn = read("src/formats/attacks.json") as {
+    readonly attacks: readonly { readonly source?: unknown }[];
+  };
+  expect(isValid(builtIn)).toBe(true);
+  expect(builtIn.attacks.every(({ source }) => source !== undefined)).toBe(true);
+  expect(isValid({ attacks: [{ id: "x" }] })).toBe(false);
 });
