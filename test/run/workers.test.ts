@@ -171,23 +171,25 @@ it("every trial ends once, whatever is killed: workers, PostgreSQL, and who foll
       );
 });
 
-it("a trial that ends three workers is an error, and not tried again", async () => {
+it("a trial that ends three workers is an error, and not tried again; those that ran beside it pass", async () => {
   const url = await newDatabase();
   using here = folderOf({
-    "tasks/a.yaml": task("a", 0),
+    "tasks/a.yaml": task("a", 2),
     // It ends the worker: the parent of the shell.
-    "tasks/b.yaml": task("b", 0).replace("sleep 0", "kill -9 $PPID; sleep 60"),
+    "tasks/b.yaml": task("b", 0).replace("sleep 0", "sleep 0.5; kill -9 $PPID; sleep 60"),
+    "tasks/c.yaml": task("c", 2),
   });
   const follower = startCli(["run", "tasks", "--backend", url, "--reporter", "json"], { cwd: here.path });
   for (let dead = 0; dead < 3; dead++) {
-    await using worker = new TestWorker(url, ["-j", "1"]);
+    // All at once at first; afterwards each alone.
+    await using worker = new TestWorker(url, ["-j", "3"]);
     await worker.cli.finished;
   }
   await using _ = new TestWorker(url);
   const { code, stdout } = await follower.finished;
   expect([code, rows(JSON.parse(stdout) as RunResult)]).toEqual([
     3,
-    [expect.objectContaining({ verdict: "pass" }), expect.objectContaining({ verdict: "error" })],
+    ["pass", "error", "pass"].map((verdict) => expect.objectContaining({ verdict })),
   ]);
   expect(resultIn(here.path).trials[1]?.error?.code).toBe("worker/lost");
 });

@@ -26,30 +26,44 @@ const maxUnstored = 256;
 /** In characters; a larger record is written in several parts. */
 const maxPart = 4 * 1024 * 1024;
 
-/** A number of places for trials, of which all sessions of a worker take theirs. */
+/** A number of places for trials, of which all sessions of a worker take theirs, in the order in which they ask. */
 export class Places {
+  readonly #count: number;
   #free: number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #waiting: { readonly count: number; readonly take: () => void }[] = [];
 
   constructor(count: number) {
+    this.#count = count;
     this.#free = count;
   }
 
-  async take(): Promise<void> {
-    if (this.#free > 0) this.#free -= 1;
-    else await new Promise<void>((take) => this.#waiting.push(take));
+  /** Takes one, or all. Returns how many. */
+  async take(isAlone = false): Promise<number> {
+    const count = isAlone ? this.#count : 1;
+    await new Promise<void>((take) => {
+      this.#waiting.push({ count, take });
+      this.give(0);
+    });
+    return count;
   }
 
-  give(): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#free += 1;
-    else next();
+  give(count: number): void {
+    this.#free += count;
+    for (;;) {
+      const [next] = this.#waiting;
+      if (next === undefined || next.count > this.#free) return;
+      this.#waiting.shift();
+      this.#free -= next.count;
+      next.take();
+    }
   }
 }
 
 interface OpenTrial {
   readonly lease: Lease;
   readonly controller: AbortController;
+  /** How many it has. */
+  places: number;
   /** JSON lines that are not written yet. */
   pending: string[];
   part: number;
@@ -139,23 +153,44 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
   }
 
   async next(): Promise<TakenTrial | undefined> {
+    const { places: all } = this.#options;
     for (;;) {
-      await this.#options.places.take();
+      const places = await all.take();
       const lease = this.#mayTake ? await this.#take() : undefined;
       if (lease === undefined) {
-        this.#options.places.give();
+        all.give(places);
         if (!this.#mayTake || !(await this.#waitForMore())) return undefined;
         continue;
       }
       this.taken += 1;
       const controller = new AbortController();
-      const open: OpenTrial = { lease, controller, pending: [], part: 0, bytes: 0, isLost: false };
+      const open: OpenTrial = { lease, controller, places, pending: [], part: 0, bytes: 0, isLost: false };
       this.#open.set(lease.trial, open);
       const trial = this.#trials.get(lease.trial);
-      if (trial !== undefined && lease.lostWorkers < maxLostWorkers)
+      if (trial === undefined || lease.lostWorkers >= maxLostWorkers) this.#endUnrun(lease);
+      else if (lease.lostWorkers === 0 || (await this.#beginAlone(open)))
         return { trial, signal: controller.signal };
-      this.#endUnrun(lease);
     }
+  }
+
+  /** A trial in which a worker has ended runs alone, so that no other trial is lost with it again. Returns whether it has begun. */
+  async #beginAlone(open: OpenTrial): Promise<boolean> {
+    const { places } = this.#options;
+    const { lease } = open;
+    const run = this.#run.head.id;
+    places.give(open.places);
+    open.places = await places.take(true);
+    let isOurs = false;
+    try {
+      isOurs = !open.isLost && (await this.#persist(() => this.#runs.begin(run, lease)));
+    } catch (error) {
+      this.#failure ??= error;
+    }
+    if (isOurs && this.#mayTake) return true;
+    this.#open.delete(lease.trial);
+    places.give(open.places);
+    if (isOurs) this.#inBackground(() => this.#runs.release(run, [lease]));
+    return false;
   }
 
   append(event: TraceEvent, json: string): void {
@@ -168,7 +203,7 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
     const open = this.#open.get(id);
     if (open === undefined) return;
     this.#open.delete(id);
-    this.#options.places.give();
+    this.#options.places.give(open.places);
     if (open.isLost) return;
     const { lease } = open;
     if (error?.kind === "interrupted" && this.#options.ending.aborted) {

@@ -72,7 +72,7 @@ export interface Lease {
   readonly fence: number;
   /** Id of the job of the queue. */
   readonly job: string;
-  /** How many workers ended while they ran it. */
+  /** How many workers ended while they ran it. With any, it is not begun yet: see {@link RemoteRuns.begin}. */
   readonly lostWorkers: number;
 }
 
@@ -474,6 +474,13 @@ export class RemoteRuns implements AsyncDisposable {
         if (row === undefined) stale.push(job);
         else leases.push({ trial: row.id, fence: row.fence, job, lostWorkers: row.fence - 1 - row.released });
       }
+      const apart = leases.filter(({ lostWorkers }) => lostWorkers > 0).map(({ trial }) => trial);
+      // That its worker ends is not counted until it begins.
+      if (apart.length > 0)
+        await sql.query("UPDATE mcpvals.trials SET released = released + 1 WHERE run = $1 AND id = ANY($2)", [
+          run,
+          apart,
+        ]);
       // Their trials have ended or been cancelled.
       if (stale.length > 0) await this.#queue.complete(run, stale, null, { db });
       const over =
@@ -554,6 +561,19 @@ export class RemoteRuns implements AsyncDisposable {
       const jobs = ended.map(({ lease }) => lease.job);
       await this.#queue.complete(run, jobs, null, { db: asQueueDatabase(sql), includeQueued: true });
     });
+  }
+
+  /**
+   * Begins a trial in which workers have ended before: if this one ends too, that counts. Returns false when somebody else has
+   * taken it since.
+   */
+  async begin(run: string, { trial, fence }: Lease): Promise<boolean> {
+    const rows = await this.#database.query(
+      `UPDATE mcpvals.trials SET released = released - 1
+       WHERE run = $1 AND id = $2 AND fence = $3 AND state = 'running' RETURNING id`,
+      [run, trial, fence],
+    );
+    return rows.length > 0;
   }
 
   /** Gives trials back that did not run to their end, since the worker is to end. */
