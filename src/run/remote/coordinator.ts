@@ -71,7 +71,7 @@ export async function submitRun(url: string, loaded: RunInput, options: SubmitOp
     limits: limitsOf(plan, loaded.eval.concurrency),
     rules: exact({ budget: options.budget, bail: options.bail, currency: loaded.eval.prices?.currency }),
   };
-  await runs.submit(run, bundle.read);
+  await runs.use(() => runs.submit(run, bundle.read));
   return head.id;
 }
 
@@ -93,9 +93,12 @@ export async function attachRun(url: string, name: string, options: RemoteOption
 /** Lets a run that was stopped go on, and follows it. */
 export async function resumeRemoteRun(url: string, name: string, options: RemoteOptions): Promise<Followed> {
   await using runs = await RemoteRuns.open(url);
-  const run = await runs.read(await idOf(runs, name));
-  const { state } = await runs.state(run.head.id);
-  if (state !== "running") await runs.reopen(run);
+  const run = await runs.use(async () => {
+    const found = await runs.read(await idOf(runs, name));
+    const { state } = await runs.state(found.head.id);
+    if (state !== "running") await runs.reopen(found);
+    return found;
+  });
   return await followRun(runs, run, (onEnded) => openFolder(run, options, onEnded), {
     ...run.rules,
     ...options,
@@ -110,7 +113,7 @@ export async function bringRun(
   options: Pick<RemoteOptions, "cwd" | "output" | "onNote">,
 ): Promise<string> {
   await using runs = await RemoteRuns.open(url);
-  return await bring(runs, await idOf(runs, name), options);
+  return await runs.use(async () => bring(runs, await idOf(runs, name), options));
 }
 
 /**
@@ -126,7 +129,7 @@ export async function copyRuns(
   const copy = async (): Promise<void> => {
     for (const { id } of await runs.list()) if (!signal.aborted) await bring(runs, id, quiet);
   };
-  await copy();
+  await runs.use(copy);
   void (async () => {
     while (!signal.aborted) {
       await pause(copyEveryMs, signal).catch(() => undefined);

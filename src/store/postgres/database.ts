@@ -109,13 +109,19 @@ export function databaseError(cause: unknown, name: string): unknown {
         ? (["store/no-access", "Check user, password and database in its address."] as const)
         : ([
             "store/unreachable",
-            isOutage(cause) ? "Check its address, and that it runs and can be reached from here." : undefined,
+            code === diskFull
+              ? "Make room on the disk of the database: nothing of what it has is lost."
+              : isOutage(cause)
+                ? "Check its address, and that it runs and can be reached from here."
+                : undefined,
           ] as const);
   return new McpvalsError(found, `the database ${name} cannot be used: ${messageOf(cause)}`, {
     ...(hint !== undefined && { hint }),
     cause,
   });
 }
+
+const diskFull = "53100";
 
 const outages = new Set(
   // Of the network.
@@ -130,7 +136,7 @@ const outages = new Set(
     "EAI_AGAIN",
   ].concat(
     // It shuts down, crashed, starts, has no connection left, or no room.
-    ["57P01", "57P02", "57P03", "53300", "53100", "53200", "25006", "40001", "40P01"],
+    ["57P01", "57P02", "57P03", "53300", diskFull, "53200", "25006", "40001", "40P01"],
   ),
 );
 

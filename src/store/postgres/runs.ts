@@ -163,13 +163,18 @@ export class RemoteRuns implements AsyncDisposable {
     }
   }
 
-  /** As {@link persist}. Throws `store/unreachable` and `store/no-access` for errors of the database. */
-  async persist<T>(work: () => Promise<T>, options: Persistence): Promise<T> {
+  /** Does something with the database. Throws its errors as `store/unreachable` and `store/no-access`. */
+  async use<T>(work: () => Promise<T>): Promise<T> {
     try {
-      return await persist(work, options);
+      return await work();
     } catch (cause) {
       throw isDriverError(cause) ? databaseError(cause, this.name) : cause;
     }
+  }
+
+  /** As {@link persist} and {@link use}. */
+  persist<T>(work: () => Promise<T>, options: Persistence): Promise<T> {
+    return this.use(() => persist(work, options));
   }
 
   /** Of the database, as messages name it. */
