@@ -458,7 +458,9 @@ function annotated(
   );
 }
 
-function aboutAccess(probe: ProbeView, { access, target, failed, seq }: Access): Found {
+function aboutAccess(probe: ProbeView, event: Access): Found {
+  const { access, failed, seq } = event;
+  const target = stableTarget(event);
   const what =
     failed === undefined ? `${doing[access]} ${target}` : `${trying[access]} ${target} (${failed})`;
   const [request] = exchangesOf(probe.exchanges, "tools/call");
@@ -644,7 +646,10 @@ export function profileOf(view: CheckView): CapabilityProfile | undefined {
   );
   const all = [start, ...Object.values(tools)];
   const paths = (kind: "read" | "write"): string[] =>
-    [...new Set(all.flatMap((each) => each[kind]))].filter((path) => !path.startsWith("{")).toSorted();
+    [...new Set(all.flatMap((each) => each[kind]))]
+      .filter((path) => !path.startsWith("{"))
+      .map((path) => (path.includes("*") ? path.slice(0, path.lastIndexOf("/")) : path))
+      .toSorted();
   const write = paths("write");
   const sandbox = {
     kind: "process",
@@ -656,6 +661,13 @@ export function profileOf(view: CheckView): CapabilityProfile | undefined {
 }
 
 /** In a folder that it was given the profile does not tell files apart: they are the user's. */
-function targetInProfile({ target, folder }: Access): string {
-  return folder ?? target;
+function targetInProfile(access: Access): string {
+  return access.folder ?? stableTarget(access);
 }
+
+/** A target, with a star for what looks random in the name of a file that was written: each check would have another. */
+function stableTarget({ access, target }: Access): string {
+  return access === "write" || access === "delete" ? target.replaceAll(randomPart, "*") : target;
+}
+
+const randomPart = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{12,}|\d{8,}/gi;

@@ -59,9 +59,14 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
     );
     expect(server?.profile).toEqual({
       watched: "all",
-      start: { read: [], write: [notes, "~/left-behind"], run: [], connect: [`127.0.0.1:${port}`] },
+      start: {
+        read: [],
+        write: [notes, "~/kept-*", "~/left-behind"],
+        run: [],
+        connect: [`127.0.0.1:${port}`],
+      },
       tools: { rest: { read: [], write: [], run: [], connect: [] } },
-      sandbox: { kind: "process", network: ["host"], read: [], write: [notes, "~/left-behind"] },
+      sandbox: { kind: "process", network: ["host"], read: [], write: [notes, "~", "~/left-behind"] },
     });
   });
 
@@ -182,3 +187,21 @@ it("a finding that is accepted is info, with its reason, and fails nothing", asy
     suppressions: [{ justification: "2026-11-29: It is a test." }],
   });
 });
+
+it.skipIf(reason !== undefined)(
+  `where no sandbox can run, nothing is called and nothing passes${note}`,
+  () => {
+    using folder = project();
+    const main = join(root, "src/cli/main.ts");
+    // No namespace can be made inside of this one.
+    const without = ["--unshare-user", "--disable-userns", "--dev-bind", "/", "/", process.execPath, main];
+    const flags = ["check", "--security", "--calls", "none", "--"];
+    const server = [process.execPath, unsafe, "notes", "none"];
+    const done = spawnSync("bwrap", [...without, ...flags, ...server], {
+      cwd: folder.path,
+      encoding: "utf8",
+    });
+    expect(done.stdout).toContain("what the server does was not seen: bubblewrap does not work here");
+    expect([done.status, readdirSync(join(folder.path, "notes"))]).toEqual([3, []]);
+  },
+);
