@@ -72,7 +72,7 @@ class Draft {
   /** Replaces a member of the result. */
   set(key: string, value: Json, changes: readonly Change[]): void {
     this.result[key] = value;
-    this.changes.push(...changes);
+    for (const change of changes) this.changes.push(change);
   }
 
   /** Adds an item to a list of the result. */
