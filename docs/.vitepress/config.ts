@@ -21,6 +21,7 @@ const groups: Readonly<Record<string, readonly string[]>> = {
     "docs/recordings.md",
     "docs/export.md",
   ],
+  "Many machines": ["docs/scaling.md"],
   "In your tests": ["docs/vitest.md"],
   Reference: ["docs/cli.md", "docs/errors.md", "docs/reference/*.md"],
   Examples: ["examples/*/README.md", "extensions/*/README.md"],

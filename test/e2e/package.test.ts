@@ -67,7 +67,7 @@ describe("the package", () => {
   it("has the files that are meant for users, and no others", () => {
     const others = files().filter((file) => !/^dist\/[\w-]+\.(?:js|d\.ts)$/.test(file));
     const below = (folder: string): string[] =>
-      globSync(`${folder}/**/*.*`, { cwd: root })
+      globSync(`${folder}/**/*`, { cwd: root })
         .filter((name) => statSync(join(root, name)).isFile())
         .map((name) => name.replaceAll(sep, "/"));
     expect(others.toSorted()).toEqual(
