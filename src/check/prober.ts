@@ -14,7 +14,7 @@ export interface Prober {
   /** Whether the server is at an address, and was declared with headers or another way to log in. */
   readonly hasCredentials: boolean;
   /** Starts the server once more, or prepares for reaching it. Throws McpvalsError when that fails. */
-  start(): Promise<ProbedServer>;
+  start(options?: Pick<ConnectOptions, "anonymous">): Promise<ProbedServer>;
   /** Starts the server and begins a session. Ends the probe where there is none; throws as `start`. */
   connect(options?: ConnectOptions): Promise<Session>;
   /**
@@ -75,6 +75,8 @@ export type Headers = Readonly<Record<string, string>>;
 
 /** A client that sends whatever a probe wants, also what is against the protocol. Methods throw nothing but the signal's reason. */
 export interface ProbeClient {
+  /** The id that a server at an address gave its session. */
+  readonly sessionId: string | undefined;
   /** Whether the server has ended the connection, or has sent more than is read. */
   readonly isLost: boolean;
   /**

@@ -76,6 +76,10 @@ export class RawClient implements ProbeClient {
     if (host.lost.aborted) this.#lose(host.lost.reason);
   }
 
+  get sessionId(): string | undefined {
+    return this.#channel.session;
+  }
+
   get isLost(): boolean {
     return this.#lost !== undefined;
   }

@@ -1,4 +1,5 @@
 import { asObject, type Json } from "../base/json.ts";
+import { legacyVersions } from "../model/mcp-versions.ts";
 import type { Attack, CapabilityProfile, PlannedCall, Touched } from "../model/check.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
 import { canaryAddresses, product } from "./attacks.ts";
@@ -42,6 +43,14 @@ export async function probeSecurity(prober: Prober): Promise<void> {
     await prober.probe("anonymous", async () => {
       const session = await prober.connect({ anonymous: true });
       await prober.list(session.client, "tools/list");
+    });
+  if (prober.hasCredentials)
+    await prober.probe("borrowed-session", async () => {
+      const { sessionId } = (await prober.connect()).client;
+      if (sessionId === undefined) return;
+      const stranger = (await prober.start({ anonymous: true })).open();
+      const headers = { "mcp-session-id": sessionId, "mcp-protocol-version": legacyVersions[0] };
+      await stranger.request("tools/list", undefined, { headers });
     });
   if (confined !== true) return;
   const planned = calls.map((call, index) => ({ call, index }));
@@ -105,12 +114,28 @@ export const securityRules = {
     source: "MCP 2025-11-25, authorization: access token usage",
     weakness: { owasp: "MCP07", cwe: 306 },
     *find({ probes }) {
-      for (const probe of probes.filter((each) => each.probe === "anonymous")) {
-        const [list] = exchangesOf(probe.exchanges, "tools/list");
-        if (list?.answer === undefined || resultOf(list) === undefined) continue;
-        const message = "tools/list got a result without the headers and tokens of its declaration";
-        yield { message, evidence: [list.request.seq, list.answer.seq] };
-      }
+      const evidence = listedIn(probes, "anonymous");
+      const message = "tools/list got a result without the headers and tokens of its declaration";
+      if (evidence !== undefined) yield { message, evidence };
+    },
+  },
+  "security/session-as-login": {
+    severity: "error",
+    title:
+      "The id of a session is enough to use it, without the credentials that the server was declared with",
+    why: "Ids of sessions stand in logs and in headers that proxies see; whoever has one acts as its user.",
+    fix: "Check the credentials of each request, and that the session belongs to them.",
+    bad: `→ tools/list with Mcp-Session-Id and without Authorization   ← the tools`,
+    good: `→ tools/list with Mcp-Session-Id and without Authorization   ← HTTP 401`,
+    source: "MCP 2025-11-25, security best practices: session hijacking",
+    weakness: { owasp: "MCP07", cwe: 384 },
+    *find({ probes }) {
+      // Who needs no credentials at all needs no session of somebody else.
+      if (listedIn(probes, "anonymous") !== undefined) return;
+      const evidence = listedIn(probes, "borrowed-session");
+      const message =
+        "tools/list got a result with the session of another client, without the headers and tokens of its declaration";
+      if (evidence !== undefined) yield { message, evidence };
     },
   },
   "security/secret-read": {
@@ -383,6 +408,16 @@ export const securityRules = {
 } as const satisfies RuleTable;
 
 type Access = EventOf<"server.access">;
+
+/** The request for the tools that a probe sent, and its result; undefined: it got none. */
+function listedIn(probes: readonly ProbeView[], name: ProbeView["probe"]): readonly number[] | undefined {
+  for (const { exchanges } of probes.filter(({ probe }) => probe === name)) {
+    const [list] = exchangesOf(exchanges, "tools/list");
+    if (list?.answer !== undefined && resultOf(list) !== undefined)
+      return [list.request.seq, list.answer.seq];
+  }
+  return undefined;
+}
 
 const doing: Readonly<Record<Access["access"], string>> = {
   read: "it read",

@@ -26,7 +26,7 @@ const probeNames = {
   calls: z.enum(["list", "call", "cancelled-call", "concurrent-calls"]),
   reads: z.enum(["handshake", "read"]),
   stability: z.enum(["first-listing", "second-listing"]),
-  security: z.enum(["start", "call", "attack", "relist", "other-client", "anonymous"]),
+  security: z.enum(["start", "call", "attack", "relist", "other-client", "anonymous", "borrowed-session"]),
   conformance: z.templateLiteral(["conformance ", z.string()]),
 };
 

@@ -149,7 +149,7 @@ describe("a server at an address", () => {
     const server = await startHttpFixture(misbehave);
     const { findings } = await check(server.url, { security: true, headers: token, output: false });
     await server.close();
-    return findings.flatMap(({ code }) => (code.startsWith("security/") ? code : []));
+    return findings.flatMap(({ code }) => (/^security\/|no-session/.test(code) ? code : []));
   };
 
   it("is only asked what it lists, and whether it can be reached without its token", async () => {
@@ -163,6 +163,15 @@ describe("a server at an address", () => {
       return true;
     });
     expect(refusing).toEqual(["security/not-watched"]);
+  });
+
+  it("that looks at the token of the first request only can be used with the session of somebody else", async () => {
+    const trusting = await found(({ request, response }) => {
+      if ((request.headers.authorization ?? request.headers["mcp-session-id"]) !== undefined) return false;
+      response.writeHead(401).end();
+      return true;
+    });
+    expect(trusting).toEqual(["security/session-as-login", "security/not-watched"]);
   });
 });
 

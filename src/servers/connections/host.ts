@@ -185,6 +185,8 @@ export interface SendOptions {
 
 /** One client's channel to a server. */
 export interface Channel {
+  /** The id that a server at an address gave the session. */
+  readonly session?: string | undefined;
   /** Settles when the message has been sent; rejects with McpvalsError when the server is gone. */
   send(wire: WireMessage, options?: SendOptions): Promise<void>;
   /** Closes the channel; the server may go on. Nothing is received afterwards. Never throws. */

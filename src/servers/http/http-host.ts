@@ -123,6 +123,9 @@ class HttpHost implements ServerHost {
     const channel = new Kind(this.name, this.address, this.#program?.listenerOf(listener) ?? listener);
     this.#channels.add(channel);
     return {
+      get session() {
+        return channel.session;
+      },
       send: (wire, options) => channel.send(wire, options),
       close: () => {
         this.#channels.delete(channel);
@@ -154,6 +157,7 @@ function sendWhenReady(send: SendRequest, { ready }: ListeningProgram): SendRequ
 
 /** A client of a server with an address, which leaves the texts of messages as they are. */
 abstract class HttpChannel implements Channel {
+  session: string | undefined;
   protected readonly place: Place;
   protected readonly address: HttpAddress;
   protected readonly listener: ChannelListener;
@@ -304,7 +308,6 @@ interface Call {
 /** A client of Streamable HTTP: both eras, sessions, resumed streams. */
 class StreamableChannel extends HttpChannel {
   readonly #calls = new Map<MessageId, Call>();
-  #session: string | undefined;
   #version: string | undefined;
 
   /** Notifications keep their order, and all messages wait for `initialize`. */
@@ -324,7 +327,7 @@ class StreamableChannel extends HttpChannel {
   async close(): Promise<void> {
     if (this.closing.signal.aborted) return;
     this.closing.abort(new Error("the channel was closed"));
-    if (this.#session === undefined) return;
+    if (this.session === undefined) return;
     // Without it the server only keeps the session for longer.
     await withDeadline((signal) => this.#request("DELETE", { headers: {}, signal }), {
       ms: farewellMs,
@@ -360,7 +363,7 @@ class StreamableChannel extends HttpChannel {
     this.#calls.set(id, call);
     try {
       const response = await this.#post(wire, headers, call.abort.signal);
-      this.#session ??= response.headers["mcp-session-id"];
+      this.session ??= response.headers["mcp-session-id"];
       const body = await this.#read(response, call);
       if (!call.isAnswered && !this.closing.signal.aborted)
         this.reportNoAnswer(wire, noAnswerIn(this.place, response, body));
@@ -480,7 +483,7 @@ class StreamableChannel extends HttpChannel {
     { headers, ...rest }: Omit<HttpRequest, "method">,
     id?: MessageId,
   ): Promise<HttpResponse> {
-    const own = withoutUndefined({ "mcp-session-id": this.#session, "mcp-protocol-version": this.#version });
+    const own = withoutUndefined({ "mcp-session-id": this.session, "mcp-protocol-version": this.#version });
     return this.request(this.place.url, { ...rest, method, headers: { ...own, ...headers } }, id);
   }
 }
