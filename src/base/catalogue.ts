@@ -268,6 +268,9 @@ export const errorCatalogue = {
   "sandbox/no-session": environment(
     "A server opens no session in the sandbox of `check --security`, which has no network and another home folder, so that nothing can be said about it. Install it first and name its own program, or check it without --security.",
   ),
+  "sandbox/record-lost": environment(
+    "What a server touches in `check --security` could not be recorded to its end, so that nothing can be said about it.",
+  ),
   "extension/invalid-package": usage(
     "Invalid package name of an extension. Use github.com/ORG/REPO@VERSION, npm:NAME@VERSION, mcpvals:NAME or a path.",
   ),

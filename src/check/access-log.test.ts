@@ -24,6 +24,10 @@ it("tells files, programs and connections apart", () => {
       `5 rename("/work/d.txt", "/work/e.txt") = 0`,
       `5 connect(20<socket:[7]>, {sa_family=AF_INET, sin_port=htons(443), sin_addr=inet_addr("203.0.113.7")}, 16) = -1 ENETUNREACH (Network is unreachable)`,
       `5 connect(20<socket:[7]>, {sa_family=AF_INET6, sin6_port=htons(80), sin6_flowinfo=htonl(0), inet_pton(AF_INET6, "::1", &sin6_addr), sin6_scope_id=0}, 28) = 0`,
+      `5 sendto(20<socket:[7]>, "stolen", 6, 0, {sa_family=AF_INET, sin_port=htons(9999), sin_addr=inet_addr("203.0.113.8")}, 16) = 6`,
+      `5 connect(20<socket:[7]>, {sa_family=AF_INET, sin_port=htons(53), sin_addr=inet_addr("203.0.113.9")}, 16) = 0`,
+      `5 connect(20<socket:[7]>, {sa_family=AF_INET, sin_port=htons(53), sin_addr=inet_addr("127.0.0.1")}, 16) = 0`,
+      `5 chmod("/work/f.txt", 0777) = 0`,
       `5 connect(20<socket:[7]>, {sa_family=AF_UNIX, sun_path="/run/nscd/socket"}, 110) = -1 ENOENT (No such file or directory)`,
     ),
   ).toEqual([
@@ -36,6 +40,9 @@ it("tells files, programs and connections apart", () => {
     "write /work/e.txt",
     "connect 203.0.113.7:443 ENETUNREACH",
     "connect [::1]:80",
+    "connect 203.0.113.8:9999",
+    "connect 203.0.113.9:53",
+    "write /work/f.txt",
   ]);
 });
 

@@ -7,9 +7,9 @@ export interface Access {
   readonly failed?: string;
 }
 
-/** The system calls that are watched. */
+/** The system calls that are watched; an older `strace` need not know those with a question mark. */
 export const watchedCalls =
-  "open,openat,openat2,creat,execve,execveat,connect,sendto,sendmsg,sendmmsg,unlink,unlinkat,rmdir,rename,renameat,renameat2,mkdir,mkdirat,link,linkat,symlink,symlinkat,truncate";
+  "open,openat,openat2,creat,execve,execveat,connect,sendto,sendmsg,sendmmsg,unlink,unlinkat,rmdir,rename,renameat,renameat2,mkdir,mkdirat,link,linkat,symlink,symlinkat,truncate,chmod,fchmodat,?fchmodat2";
 
 /** Reads what `strace -f -y` writes, in pieces. */
 export class AccessLog {
@@ -93,6 +93,9 @@ function accessesOf(
     case "mkdir":
     case "mkdirat":
     case "truncate":
+    case "chmod":
+    case "fchmodat":
+    case "fchmodat2":
       return [{ access: "write", target: at(first) }];
     case "connect":
     case "sendto":
@@ -107,15 +110,17 @@ function accessesOf(
 /** Addresses that are connected to, and names in questions to a name server. */
 function networkAccesses(args: string, texts: readonly string[], connects: boolean): readonly Access[] {
   const port = /sin6?_port=htons\((\d+)\)/.exec(args)?.[1];
-  const address = /inet_addr\("([^"]+)"\)|inet_pton\(AF_INET6, "([^"]+)"/.exec(args);
-  const host = address?.[1] ?? (address?.[2] === undefined ? undefined : `[${address[2]}]`);
-  // Port 0 only asks the system for a route, and port 53 for a name.
-  if (connects)
-    return host === undefined || port === "0" || port === "53"
+  const said = /inet_addr\("([^"]+)"\)|inet_pton\(AF_INET6, "([^"]+)"/.exec(args);
+  const host = said?.[1] ?? (said?.[2] === undefined ? undefined : `[${said[2]}]`);
+  // Port 0 only asks the system for a route, and port 53 of this machine for a name.
+  const isNameServer = port === "53" && (host === "[::1]" || host?.startsWith("127.") === true);
+  const address: readonly Access[] =
+    host === undefined || port === "0" || isNameServer
       ? []
       : [{ access: "connect", target: `${host}:${port}` }];
+  if (connects) return address;
   const names = new Set(texts.flatMap((text) => questionIn(text) ?? []));
-  return [...names].map((target) => ({ access: "resolve", target }));
+  return [...address, ...Array.from(names, (target): Access => ({ access: "resolve", target }))];
 }
 
 /** The name in a question of DNS; undefined: it is something else. */

@@ -185,9 +185,9 @@ export const securityRules = {
       for (const { probe, events } of annotated(view, "destructiveHint", false)) {
         const changes = events.filter(({ by }) => by === "comparison");
         // What is at another place now was moved.
-        const isMoved = changes.some(({ access }) => access === "write");
-        const deleted = changes.find(({ access }) => access === "delete");
-        if (deleted !== undefined && !isMoved) yield aboutAccess(probe, deleted);
+        const written = new Set(changes.flatMap(({ access, sha256 }) => (access === "write" ? sha256 : [])));
+        const deleted = changes.find(({ access, sha256 }) => access === "delete" && !written.has(sha256));
+        if (deleted !== undefined) yield aboutAccess(probe, deleted);
       }
     },
   },

@@ -1,9 +1,20 @@
 import { hash } from "node:crypto";
-import { existsSync, statSync } from "node:fs";
-import { cp, mkdir, open, readdir, readFile, realpath, symlink, writeFile } from "node:fs/promises";
+import { constants, existsSync, realpathSync, statSync } from "node:fs";
+import {
+  cp,
+  type FileHandle,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  realpath,
+  rm,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
-import { McpvalsError } from "../base/error.ts";
+import { codeOf, McpvalsError } from "../base/error.ts";
 import { exact } from "../base/json.ts";
 import type { EventOf } from "../model/event.ts";
 import { defaultSandbox } from "../model/sandbox.ts";
@@ -54,9 +65,9 @@ export async function givenFolders({
 }: Pick<StdioServerSpec, "args" | "cwd">): Promise<readonly GivenFolder[]> {
   const found: GivenFolder[] = [];
   for (const [index, arg] of args.entries()) {
-    const source = resolve(cwd, arg);
-    if (statSync(source, { throwIfNoEntry: false })?.isDirectory() !== true) continue;
-    const isSecret = isInside(homedir(), source);
+    if (statSync(resolve(cwd, arg), { throwIfNoEntry: false })?.isDirectory() !== true) continue;
+    const source = realpathSync(resolve(cwd, arg));
+    const isSecret = isInside(realpathSync(homedir()), source);
     if (!isSecret && !(await isSmall(source))) continue;
     const label = arg.replace(/(?<=.)\/+$/, "");
     // The home folder has the secrets of its user.
@@ -105,6 +116,7 @@ export class World implements AsyncDisposable {
   readonly #own: readonly string[];
   readonly #isTraced: boolean;
   readonly #log = new AccessLog();
+  readonly #logFile: FileHandle;
   #offset = 0;
   #files: ReadonlyMap<string, string> = new Map();
 
@@ -115,6 +127,7 @@ export class World implements AsyncDisposable {
       readonly folders: readonly GivenFolder[];
       readonly own: readonly string[];
       readonly isTraced: boolean;
+      readonly logFile: FileHandle;
     },
   ) {
     this.#root = root;
@@ -122,6 +135,7 @@ export class World implements AsyncDisposable {
     this.#folders = rest.folders;
     this.#own = rest.own;
     this.#isTraced = rest.isTraced;
+    this.#logFile = rest.logFile;
   }
 
   /** Makes the world of a server. `traces`: its system calls are recorded where `strace` works. Throws errors of the file system. */
@@ -140,7 +154,8 @@ export class World implements AsyncDisposable {
         (isHome && existsSync(resolve(cwd, arg)) ? resolve(cwd, arg) : arg),
     );
     const tracer = traces ? await findTracer(signal) : undefined;
-    const watching = tracer === undefined ? [] : [tracer, ...tracing, "-o", `${plantedRoot}/trace/log`, "--"];
+    const watching =
+      tracer === undefined ? [] : [tracer, ...tracing, "-o", `${plantedRoot}/${logName}`, "--"];
     const [command = program, ...rest] = [...watching, program, ...placed];
     const named = args.map((arg) => resolve(cwd, arg)).filter((path) => existsSync(path));
     const linked = folders.flatMap(({ source }) =>
@@ -153,6 +168,8 @@ export class World implements AsyncDisposable {
     );
     const { TMPDIR: _, ...variables } = env;
     const root = await makeTemporaryFolder("sandbox");
+    await put(join(root, logName), "");
+    const logFile = await open(join(root, logName), "r");
     const world = new World(
       root,
       {
@@ -165,12 +182,15 @@ export class World implements AsyncDisposable {
         sandbox: {
           ...worldSandbox,
           read: [...new Set(read)],
-          mounts: [{ at: plantedRoot, source: root }],
+          // Each by itself, so that nothing in the sandbox can put something else in the place of one.
+          mounts: [plantedHome, plantedFolders, `${plantedRoot}/${logName}`].map((at) => ({
+            at,
+            source: join(root, at.slice(plantedRoot.length)),
+          })),
         },
       },
-      { folders, own, isTraced: tracer !== undefined },
+      { folders, own, isTraced: tracer !== undefined, logFile },
     );
-    await put(join(root, "trace/log"), "");
     await world.plant();
     return world;
   }
@@ -188,11 +208,13 @@ export class World implements AsyncDisposable {
       await mkdir(dirname(folder), { recursive: true });
       await mkdir(folder, { recursive: true });
       if (source !== undefined) {
-        await cp(source, folder, { recursive: true, filter: isCopied });
+        await cp(source, folder, { recursive: true, filter: canBeCopied });
         for (const name of installed.filter((each) => existsSync(join(source, each))))
           await symlink(join(source, name), join(folder, name));
       }
       if (index > 0) continue;
+      for (const name of [plantedNote, plantedLink])
+        await rm(join(folder, name), { recursive: true, force: true });
       await put(join(folder, plantedNote), "A note of mcpvals.\n");
       await symlink(`${plantedHome}/.ssh/id_rsa`, join(folder, plantedLink));
       await put(`${folder}${besideSuffix}`, `secret = ${besideSecret}\n`);
@@ -218,13 +240,14 @@ export class World implements AsyncDisposable {
     for (const [target, sha256] of this.#files)
       if (before.get(target) !== sha256)
         compared.push({ access: "write", ...this.#inFolder(target), by: "comparison", sha256 });
-    for (const target of before.keys())
+    for (const [target, sha256] of before)
       if (!this.#files.has(target))
-        compared.push({ access: "delete", ...this.#inFolder(target), by: "comparison" });
+        compared.push({ access: "delete", ...this.#inFolder(target), by: "comparison", sha256 });
     return [...new Map([...traced, ...compared].map((each) => [JSON.stringify(each), each])).values()];
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#logFile.close();
     await removeFolder(this.#root);
   }
 
@@ -270,36 +293,64 @@ export class World implements AsyncDisposable {
 
   async #readLog(): Promise<readonly Access[]> {
     if (!this.#isTraced) return [];
-    await using file = await open(this.#outside(`${plantedRoot}/trace/log`), "r");
-    const { size } = await file.stat();
-    if (size <= this.#offset) return [];
-    const length = Math.min(size - this.#offset, maxLogBytes);
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, this.#offset);
-    this.#offset = size;
-    // What is no ASCII is written in octal.
-    return this.#log.push(buffer.toString("latin1", 0, bytesRead));
+    const { size } = await this.#logFile.stat();
+    const length = size - this.#offset;
+    if (length < 0 || length > maxLogBytes)
+      throw new McpvalsError(
+        "sandbox/record-lost",
+        length < 0
+          ? "the record of what the server touches was cut off by something in its sandbox"
+          : `the server did so much in one step that its record has ${Math.round(length / 1024 ** 2)} MiB, and may have ${maxLogBytes / 1024 ** 2}`,
+      );
+    const found: Access[] = [];
+    for (; this.#offset < size;) {
+      const piece = Buffer.alloc(Math.min(size - this.#offset, pieceBytes));
+      const { bytesRead } = await this.#logFile.read(piece, 0, piece.length, this.#offset);
+      if (bytesRead === 0) break;
+      this.#offset += bytesRead;
+      // What is no ASCII is written in octal.
+      for (const access of this.#log.push(piece.toString("latin1", 0, bytesRead))) found.push(access);
+    }
+    return found;
   }
 
-  /** By name, the hash of each file; of other things, what they are. */
+  /** By name, the hash of each file; of other things, what they are. Links are not followed: the server may have made them. */
   async #readFiles(): Promise<ReadonlyMap<string, string>> {
     const found = new Map<string, string>();
-    for (const top of [plantedHome, plantedFolders]) {
-      const outside = this.#outside(top);
-      for (const entry of await readdir(outside, { recursive: true, withFileTypes: true })) {
-        const path = join(entry.parentPath, entry.name);
-        const name = this.#plantedName(`${top}${path.slice(outside.length)}`);
-        if (name === undefined || isCache(name)) continue;
-        const kind = entry.isFile() ? undefined : entry.isDirectory() ? "folder" : "other";
-        // A file may be gone meanwhile.
-        found.set(name, kind ?? hash("sha256", await readFile(path).catch(() => Buffer.alloc(0))));
+    const read = async (path: string): Promise<void> => {
+      const outside = this.#outside(path);
+      // What is gone meanwhile, or may not be read.
+      const entries = await readdir(outside, { withFileTypes: true }).catch(() => []);
+      for (const entry of entries) {
+        const inside = join(path, entry.name);
+        const name = this.#plantedName(inside);
+        if (name !== undefined && isCache(name)) continue;
+        const isFolder = entry.isDirectory();
+        const content = entry.isFile() ? await hashOf(join(outside, entry.name)) : "other";
+        if (name !== undefined) found.set(name, isFolder ? "folder" : content);
+        if (isFolder) await read(inside);
       }
-    }
+    };
+    for (const top of [plantedHome, plantedFolders]) await read(top);
     return new Map([...found].toSorted(([a], [b]) => (a < b ? -1 : 1)));
   }
 }
 
-/** What of the record of one probe is read; a program that does more floods it. */
-const maxLogBytes = 64 * 1024 * 1024;
+/** The hash of a file; of one that cannot be read, or became something else, that. */
+async function hashOf(path: string): Promise<string> {
+  try {
+    await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    return (await file.stat()).isFile() ? hash("sha256", await file.readFile()) : "other";
+  } catch (error) {
+    return codeOf(error) ?? "unreadable";
+  }
+}
+
+/** Where the record of `strace` is, in the folder of a world. */
+const logName = "trace/log";
+/** The longest record of one probe; a program that does more floods it. */
+const maxLogBytes = 512 * 1024 * 1024;
+const pieceBytes = 16 * 1024 * 1024;
 
 /** What runtimes look for in a home folder, and where programs keep what they can make again. */
 function isCache(path: string): boolean {
@@ -319,6 +370,13 @@ const installed: readonly string[] = ["node_modules", ".venv", "venv"];
 
 function isCopied(path: string): boolean {
   return !installed.includes(basename(path));
+}
+
+/** Pipes, sockets and devices cannot be copied. */
+async function canBeCopied(path: string): Promise<boolean> {
+  if (!isCopied(path)) return false;
+  const found = await lstat(path);
+  return found.isFile() || found.isDirectory() || found.isSymbolicLink();
 }
 
 async function isSmall(folder: string): Promise<boolean> {

@@ -533,7 +533,7 @@ export const eventKinds = {
       failed: text
         .describe("The error of the system, such as `ENOENT`. Absent: it succeeded.")
         .exactOptional(),
-      sha256: text.describe("Of the content that the file has now, in hexadecimal.").exactOptional(),
+      sha256: text.describe("Of the content that the file has now, or had, in hexadecimal.").exactOptional(),
     },
   ),
   "conformance.checked": event("What the official conformance suite says of one requirement.", {
