@@ -104,6 +104,9 @@ export const errorCatalogue = {
   "bundle/secret": usage(
     "A file that would go to other machines has the value of a secret. Write ${NAME} in its place, and set the variable where the workers run.",
   ),
+  "bundle/changed": usage(
+    "A file changed while a run was given to workers. Start the run again when nothing writes to the working folder.",
+  ),
   "bundle/too-large": usage(
     "The working folder has too much for other machines. Let git ignore what the eval does not need, or start the run in a smaller folder.",
   ),

@@ -17,7 +17,7 @@ export interface RemoteName {
 
 /** Reads `postgres://…#RUN`; undefined for anything else. */
 export function remoteName(name: string): RemoteName | undefined {
-  if (!/^postgres(?:ql)?:\/\//.test(name)) return undefined;
+  if (!/^postgres(?:ql)?:\/\//i.test(name)) return undefined;
   const [url = "", run = ""] = name.split("#");
   return { url, run: run === "" ? "latest" : run };
 }

@@ -283,11 +283,11 @@ describe("assertion sets", () => {
   it("of a task have one grade together", async () => {
     const task = taskWith([{ toolsUsed: [{ server: "k8s" }] }, { minToolCalls: 1 }]);
     const trajectory = new Played((trial) => trial.call("list", {}, textResult("ok"))).trajectory(task);
-    const [grader, ...more] = gradersOf(task).slice(2);
+    const [grader, ...more] = gradersOf(task).slice(3);
     expect([grader?.name, more]).toEqual(["assertions", []]);
     const reason = expect.stringMatching(/^set 1, .*; set 2, /) as string;
     expect(await grader?.grade(trajectory, gradeContext())).toMatchObject({ verdict: "pass", reason });
-    expect(gradersOf(taskWith([])).length).toBe(2);
+    expect(gradersOf(taskWith([])).length).toBe(3);
   });
 
   it("that say nothing are no evidence, nor is a trial without an agent", async () => {

@@ -16,6 +16,7 @@ it("grades a workflow by what the agent did, and by a judge if there is one", ()
     "tool-call-health",
     "turn-ends",
     "reported-verdict",
+    "attack-resistance",
   ];
   expect(names(workflowTask(), false)).toEqual(metrics);
   expect(names(workflowTask(), true)).toEqual([...metrics, "llm-judge"]);

@@ -1,17 +1,5 @@
 import { createHash } from "node:crypto";
-import {
-  chmod,
-  lstat,
-  mkdir,
-  readdir,
-  readFile,
-  readlink,
-  rename,
-  rm,
-  stat,
-  symlink,
-  writeFile,
-} from "node:fs/promises";
+import { chmod, lstat, mkdir, readdir, readFile, readlink, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { countOf } from "../base/visible-text.ts";
 import { McpvalsError } from "../base/error.ts";
@@ -43,7 +31,7 @@ const leftOut =
   /^(?:\.git|node_modules|\.mcpvals|\.env(?:\..*)?|\.npmrc|\.netrc|id_(?:rsa|dsa|ecdsa|ed25519)|.*\.(?:pem|key|p12|pfx))$/;
 
 /**
- * Collects the files below a folder that git does not ignore. `read` gives their content. Throws `bundle/too-large`, and `bundle/secret` for a file
+ * Collects the files below a folder that git does not ignore. `read` gives their content, or throws `bundle/changed`. Throws `bundle/too-large`, and `bundle/secret` for a file
  * with the value of a secret.
  */
 export async function createBundle(
@@ -65,7 +53,13 @@ export async function createBundle(
   files.sort((a, b) => (a.path < b.path ? -1 : 1));
   return {
     manifest: { sha256: hash(JSON.stringify(files)), files },
-    read: ({ path }) => readFile(join(root, path)),
+    async read({ path, sha256 }) {
+      const content = await readFile(join(root, path));
+      if (hash(content) === sha256) return content;
+      throw new McpvalsError("bundle/changed", `${path} changed while it was read`, {
+        hint: "Start the run again when nothing writes to the working folder.",
+      });
+    },
   };
 }
 
@@ -88,7 +82,7 @@ async function bundled(
   if (stats.isSymbolicLink()) {
     const target = resolve(dirname(path), await readlink(path));
     return isInside(root, target)
-      ? { path: name, link: relative(dirname(path), target).replaceAll("\\", "/") }
+      ? { path: name, link: relative(dirname(path), target).replaceAll("\\", "/") || "." }
       : undefined;
   }
   const content = await readFile(path);
@@ -120,21 +114,20 @@ function tooLarge(
 }
 
 /**
- * Writes the files of a bundle into a folder, which is there only when all of them are. Nothing is done when it is there already. Throws
- * `store/corrupt` for a file that is not what the manifest says.
+ * Writes the files of a bundle into a new folder. Throws `store/corrupt` for a file that is not what the manifest says; then the folder is
+ * not there.
  */
 export async function unpackBundle(
   { files }: BundleManifest,
   read: (sha256: string) => Promise<Uint8Array>,
   folder: string,
 ): Promise<void> {
-  if (await isThere(folder)) return;
-  const part = `${folder}.${process.pid}.part`;
+  await mkdir(folder, { recursive: true, mode: 0o700 });
   try {
     for (const { path, sha256, link, isExecutable } of files) {
-      const target = resolve(part, path);
+      const target = resolve(folder, path);
       const end = link === undefined ? target : resolve(dirname(target), link);
-      if (!isInside(part, target) || !isInside(part, end)) throw corrupt(path, "it leaves the folder");
+      if (!isInside(folder, target) || !isInside(folder, end)) throw corrupt(path, "it leaves the folder");
       await mkdir(dirname(target), { recursive: true, mode: 0o700 });
       if (sha256 === undefined) {
         await symlink(link ?? "", target);
@@ -145,21 +138,10 @@ export async function unpackBundle(
       await writeFile(target, content, { flag: "wx" });
       if (isExecutable === true) await chmod(target, 0o755);
     }
-    await mkdir(part, { recursive: true, mode: 0o700 });
-    await rename(part, folder);
   } catch (error) {
-    await rm(part, { recursive: true, force: true });
-    // Another worker of this machine was faster.
-    if (!(error instanceof McpvalsError) && (await isThere(folder))) return;
+    await rm(folder, { recursive: true, force: true });
     throw error;
   }
-}
-
-function isThere(folder: string): Promise<boolean> {
-  return stat(folder).then(
-    () => true,
-    () => false,
-  );
 }
 
 function corrupt(path: string, reason: string): McpvalsError {

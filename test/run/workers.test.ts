@@ -218,6 +218,27 @@ it("Ctrl-C lets no further trial begin, and resume goes on with the others", asy
   await expectOnce(here.path, url, 8);
 });
 
+it("a run that was stopped ends also when the worker of its last trial is gone, and can go on", async () => {
+  const url = await newDatabase();
+  using shared = folderOf({});
+  // Only the first one to try it waits.
+  using here = folderOf({
+    "tasks/a.yaml": task("a", 0).replace("sleep 0", `mkdir ${shared.path}/mark && sleep 60`),
+    "tasks/b.yaml": task("b", 0),
+  });
+  const first = new TestWorker(url, ["-j", "1"]);
+  const follower = startCli(["run", "tasks", "--backend", url, "-q"], { cwd: here.path });
+  await expect.poll(() => readdirSync(shared.path), { timeout: 60_000 }).toEqual(["mark"]);
+  follower.child.kill("SIGINT");
+  await follower.until(/no further trial begins/);
+  await first[Symbol.asyncDispose]();
+  expect((await follower.finished).code).toBe(130);
+  await using _ = new TestWorker(url);
+  const resumed = await startCli(["resume", `${url}#latest`], { cwd: here.path }).finished;
+  expect([resumed.code, resultIn(here.path).summary]).toMatchObject([0, { pass: 2 }]);
+  await expectOnce(here.path, url, 2);
+});
+
 it("a worker that cannot run a run says why, here and there, and takes nothing", async () => {
   const url = await newDatabase();
   using here = folderOf({
@@ -266,18 +287,12 @@ it("labels, versions and systems that do not fit are refused", async () => {
 it("what trials share is shared by all workers: a lane, a server's limit, and the concurrency of the eval", async () => {
   const url = await newDatabase();
   // Each test that runs at the same time as another would find the other's mark.
-  const alone = 'mkdir "$DIR/mark" && sleep 0.2 && rmdir "$DIR/mark"';
   using shared = folderOf({});
-  using here = folderOf({
-    "tasks/a.yaml": task("a", 0)
-      .replace("sleep 0;", `${alone.replaceAll('"', '\\"')} \\&\\&`)
-      .replaceAll("\\&", "&"),
-  });
-  const env = { DIR: shared.path };
-  await using _ = together(new TestWorker(url, ["-j", "4"], env), new TestWorker(url, ["-j", "4"], env));
+  const alone = `mkdir ${shared.path}/mark && sleep 0.2 && rmdir ${shared.path}/mark`;
+  using here = folderOf({ "tasks/a.yaml": task("a", 0).replace("sleep 0;", () => `${alone} &&`) });
+  await using _ = together(new TestWorker(url, ["-j", "4"]), new TestWorker(url, ["-j", "4"]));
   const outcome = await startCli(["run", "tasks", "-n", "10", "-j", "1", "--backend", url], {
     cwd: here.path,
-    env,
   }).finished;
   expect([outcome.code, outcome.stdout]).toEqual([0, expect.stringContaining("10 passed")]);
 });

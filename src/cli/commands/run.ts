@@ -132,7 +132,17 @@ export function define(command: Command, setExitCode: SetExitCode): void {
       new Option(
         "--backend <url>",
         "give the trials to workers (mcpvals worker) by a PostgreSQL database: postgres://USER:PASSWORD@HOST:PORT/DATABASE",
-      ).conflicts(["shard", "record", "replay", "replayServers", "replayModels", "watch", "ui"]),
+      ).conflicts([
+        "shard",
+        "record",
+        "replay",
+        "replayServers",
+        "replayModels",
+        "watch",
+        "ui",
+        "coverage",
+        "updateBaseline",
+      ]),
     )
     .option("--labels <names>", "with --backend: what a worker must have, such as gpu,k8s", nameList)
     .option("--last-failed", "only the tasks that did not pass in the last run of the same file")

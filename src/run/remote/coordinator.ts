@@ -78,7 +78,11 @@ export async function submitRun(url: string, loaded: RunInput, options: SubmitOp
 /** Follows a run until it ends. Throws as {@link followRun}, and `store/not-found`. */
 export async function attachRun(url: string, name: string, options: RemoteOptions): Promise<Followed> {
   const onOutage = (error: unknown): void => options.onNote?.(`${messageOf(error)}; trying again`);
-  await using runs = await RemoteRuns.open(url, { waitMs: longestWaitMs, onOutage });
+  await using runs = await RemoteRuns.open(url, {
+    waitMs: longestWaitMs,
+    onOutage,
+    signal: options.draining,
+  });
   const run = await runs.persist(async () => runs.read(await idOf(runs, name)), {
     forMs: longestWaitMs,
     onOutage,
@@ -96,7 +100,10 @@ export async function resumeRemoteRun(url: string, name: string, options: Remote
   const run = await runs.use(async () => {
     const found = await runs.read(await idOf(runs, name));
     const { state } = await runs.state(found.head.id);
-    if (state !== "running") await runs.reopen(found);
+    if (state !== "running") {
+      await runs.settle(found.head.id);
+      await runs.reopen(found);
+    }
     return found;
   });
   return await followRun(runs, run, (onEnded) => openFolder(run, options, onEnded), {
@@ -149,7 +156,11 @@ async function bring(
   options: Pick<RemoteOptions, "cwd" | "output" | "onNote">,
 ): Promise<string> {
   const place = join(runsFolder(options), id);
-  if (await hasFile(place, "result.json")) return place;
+  // A run that was stopped may have gone on since.
+  if (await hasFile(place, "result.json")) {
+    const { interrupted, budget } = await openRun(runsFolder(options), id);
+    if (interrupted !== true && budget?.usedUp === undefined) return place;
+  }
   const run = await runs.read(id);
   try {
     const followed = await followRun(runs, run, (onEnded) => openFolder(run, options, onEnded), {

@@ -45,6 +45,8 @@ export type Followed = Pick<RunOutcome, "plan" | "failures" | "result"> & {
 /** Times in milliseconds. */
 const lookEveryMs = 150;
 const lookAtWorkersEveryMs = 3000;
+/** How often trials of a stopped run are looked for that no worker runs any more. */
+const settleEveryMs = 1000;
 /** How long the database may be away until following it ends. */
 const longestOutageMs = 10 * 60_000;
 /** Events that are read at once, in bytes. */
@@ -140,6 +142,8 @@ export async function followRun(
     const workers = new WorkerWatch(runs, run, onNote);
     let since = "0";
     let hasEnded = false;
+    let isClosed = false;
+    let settleAt = 0;
     for (;;) {
       const reason = reasonToStop();
       if (wait && reason !== undefined && stop === undefined) {
@@ -163,7 +167,12 @@ export async function followRun(
       }
       since = next;
       if (fresh.length === 0 || results.size === trials.size || stop !== undefined || !wait) {
+        if (wait && stop !== undefined && performance.now() > settleAt) {
+          settleAt = performance.now() + settleEveryMs;
+          await ask(() => runs.settle(run));
+        }
         const state = await ask(() => runs.state(run));
+        isClosed = state.state === "ended";
         const { waiting, running, ended: all } = state.trials;
         stop ??= state.stop ?? undefined;
         // What ended since is in the next look.
@@ -178,7 +187,7 @@ export async function followRun(
       }
       await pause(lookEveryMs, cancelling ?? new AbortController().signal).catch(() => undefined);
     }
-    if (hasEnded) await ask(() => runs.close(run));
+    if (hasEnded && !isClosed) await ask(() => runs.close(run));
     const isDecided = stop?.isDecided === true;
     const ordered = plan.trials.flatMap((trial) => {
       const result = results.get(trial.id);

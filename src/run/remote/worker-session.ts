@@ -106,6 +106,7 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
   #writing: Promise<void> = Promise.resolve();
   #isTaking = false;
   #storing: Promise<void> | undefined;
+  #givingBack: Promise<void> | undefined;
   #failure: unknown;
   /** How many trials it has taken. */
   taken = 0;
@@ -219,6 +220,7 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#noMore.abort();
     while (this.#storing !== undefined) await this.#storing;
+    await this.#givingBack;
     this.#closed.abort();
     await this.#background;
     if (this.#failure !== undefined) throw this.#failure;
@@ -385,11 +387,10 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
   }
 
   #inBackground(work: () => Promise<void>): void {
-    const before = this.#storing;
-    this.#storing = (async () => {
+    const before = this.#givingBack;
+    this.#givingBack = (async () => {
       await before;
       await this.#quietly(() => this.#persist(work));
-      this.#storing = undefined;
     })();
   }
 

@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { McpvalsError, messageOf, renderError } from "../../base/error.ts";
 import { version } from "../../base/version.ts";
 import { pause } from "../../process/deadline.ts";
+import { ownMark, removeFolder, removeLeftovers } from "../../process/folders.ts";
 import { unpackBundle } from "../../store/bundle.ts";
 import { databaseError, persist } from "../../store/postgres/database.ts";
 import { RemoteRuns, type SubmittedRun } from "../../store/postgres/runs.ts";
@@ -48,8 +49,10 @@ export async function runWorker(url: string, options: WorkerOptions): Promise<vo
   await using runs = await RemoteRuns.open(url, {
     connections: 6,
     waitMs: longestWaitMs,
+    signal: options.draining,
     onOutage: (error) => options.onNote(`${messageOf(error)}; trying again`),
   });
+  await removeLeftovers(options.folder, /^run-/);
   await new Worker(runs, options).work();
 }
 
@@ -146,12 +149,14 @@ class Worker {
   /** Runs trials of a run as long as there are some. Never throws. */
   async #join(id: string): Promise<void> {
     const { execute, folder: root, onNote, draining, ending, concurrency } = this.#options;
+    let folder: string | undefined;
     let session: WorkerSession | undefined;
     try {
       const again = { signal: draining, onOutage: (error: unknown) => this.#onOutage(error) };
       const run = await persist(() => this.#runs.read(id), again);
       const { bundle } = run;
-      const folder = join(root, bundle.sha256);
+      // Of its own: a trial may change its files, and the next run must not have those.
+      folder = join(root, `run-${ownMark()}-${id}`);
       await unpackBundle(bundle, (sha256) => persist(() => this.#runs.readFile(sha256), again), folder);
       session = new WorkerSession(this.#runs, run, {
         worker: this.#id,
@@ -174,6 +179,9 @@ class Worker {
       if (session === undefined || session.taken === 0)
         await this.#refuse(id, reason).catch((cause: unknown) => this.#onOutage(cause));
       else onNote(`the run ${id}: ${reason}`);
+    } finally {
+      if (folder !== undefined)
+        await removeFolder(folder).catch((error: unknown) => onNote(messageOf(error)));
     }
   }
 }

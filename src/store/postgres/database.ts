@@ -83,7 +83,7 @@ function within(client: PoolClient): Sql {
 
 /** Whether a text is the address of a PostgreSQL database. */
 function isDatabaseUrl(text: string): boolean {
-  return /^postgres(?:ql)?:\/\//.test(text);
+  return /^postgres(?:ql)?:\/\//i.test(text);
 }
 
 function nameOf(url: string): string {

@@ -110,6 +110,8 @@ export interface OpenOptions {
   /** Most connections at once. */
   readonly connections?: number;
   readonly waitMs?: number;
+  /** Aborting it ends the waiting. */
+  readonly signal?: AbortSignal | undefined;
   /** Called when it has to wait. */
   readonly onOutage?: (error: unknown) => void;
 }
@@ -151,11 +153,15 @@ export class RemoteRuns implements AsyncDisposable {
    */
   static async open(
     url: string,
-    { connections, waitMs: forMs = 0, onOutage }: OpenOptions = {},
+    { connections, waitMs: forMs = 0, onOutage, signal }: OpenOptions = {},
   ): Promise<RemoteRuns> {
     const database = new Database(url, connections);
     try {
-      const queue = await persist(() => startQueue(database), { forMs, ...(onOutage && { onOutage }) });
+      const queue = await persist(() => startQueue(database), {
+        forMs,
+        signal,
+        ...(onOutage && { onOutage }),
+      });
       return new RemoteRuns(database, queue);
     } catch (cause) {
       await database[Symbol.asyncDispose]();
@@ -396,6 +402,19 @@ export class RemoteRuns implements AsyncDisposable {
       ]);
     });
     await this.#queue.deleteQueuedJobs(run);
+  }
+
+  /** Of a run in which no further trial is to begin: those that no worker runs any more are cancelled, too. */
+  async settle(run: string): Promise<void> {
+    await this.#queue.supervise(run);
+    await this.#database.query(
+      `UPDATE mcpvals.trials SET state = 'cancelled'
+       WHERE run = $1 AND state IN ('waiting', 'running')
+         AND EXISTS (SELECT FROM mcpvals.runs WHERE id = $1 AND state <> 'running')
+         AND NOT EXISTS (SELECT FROM ${queueSchema}.job
+           WHERE name = $1 AND state = 'active' AND data->>'trial' = trials.id)`,
+      [run],
+    );
   }
 
   /** A run whose trials have all ended or been cancelled needs its queue no longer. */
