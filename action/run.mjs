@@ -20,18 +20,16 @@ const reporters = [
 ];
 const words = wordsOf(args);
 // Other commands have no result to report.
-const hasResult = ["run", "eval", "check", "grade", "merge", "resume", "retry", "show", "report"].includes(
-  words[0],
-);
+const hasResult = ["attach", "run", "eval", "check", "grade", "merge", "resume", "retry", "show", "report"];
 // What stands behind `--` is the server's command.
 const end = words.indexOf("--");
-const flags = hasResult ? reporters.flatMap((reporter) => ["--reporter", reporter]) : [];
+const flags = hasResult.includes(words[0]) ? reporters.flatMap((reporter) => ["--reporter", reporter]) : [];
 words.splice(end === -1 ? words.length : end, 0, ...flags);
 const { status, signal } = spawnSync(process.execPath, [program, ...words], { stdio: "inherit" });
 // The file is there and empty where mcpvals ended before there was a result.
 const written = existsSync(result) ? readFileSync(result, "utf8") : "";
 if (written !== "") appendFileSync(outputs, `verdict=${JSON.parse(written).verdict}\nfolder=${folder}\n`);
-else if (hasResult)
+else if (hasResult.includes(words[0]))
   console.log(
     `::error title=mcpvals::there is no result; the log of this step says why (exit code ${status})`,
   );

@@ -86,10 +86,10 @@ export const profileSchema = z
     tools: z.record(text, touched).describe("By tool, what ordinary calls of it touched besides."),
     sandbox: z
       .strictObject({
-        kind: z.literal("process"),
-        network: z.array(z.literal("host")),
-        read: z.array(text),
-        write: z.array(text),
+        kind: z.literal("process").describe("A process in a sandbox of the system."),
+        network: z.array(z.literal("host")).describe("That of this machine, or none."),
+        read: z.array(text).describe("Files and folders that it may read."),
+        write: z.array(text).describe("Files and folders that it may read and write."),
       })
       .describe("The setting `sandbox` of a config that allows this, and no more than it can express."),
   })

@@ -25,7 +25,7 @@ export const findingSchema = z
     fix: z.string().describe("What to do."),
     evidence: z.array(z.int().min(1)).describe("Numbers of the trace events that show it."),
     accepted: z
-      .strictObject({ reason: z.string(), date: z.string() })
+      .strictObject({ reason: z.string().describe("Why."), date: z.string().describe("Since when.") })
       .describe("Why and when it was accepted, so that it is only info. Absent: it was not.")
       .exactOptional(),
     clients: z

@@ -477,8 +477,8 @@ export const attackModel = z
     text: text.describe("What the agent reads."),
     tool: z
       .strictObject({
-        name: text,
-        description: text,
+        name: text.describe("Its name."),
+        description: text.describe("What it says that it does."),
         parameters: texts.describe("What they are for, by name."),
       })
       .describe("A tool that is added to the list of the server.")
@@ -486,7 +486,10 @@ export const attackModel = z
     calls: text.describe("Name of a tool of the server that the text asks for.").exactOptional(),
     parameter: text.describe("Name of a parameter that is added to each tool.").exactOptional(),
     source: z
-      .strictObject({ name: text, url: text })
+      .strictObject({
+        name: text.describe("A paper, a tool or a report."),
+        url: text.describe("Its address."),
+      })
       .describe("Where attacks of its class are described.")
       .exactOptional(),
     variant: text.describe("The variant of the eval that is attacked. Absent: it has none.").exactOptional(),
