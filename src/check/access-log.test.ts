@@ -15,45 +15,45 @@ it("tells files, programs and connections apart", () => {
   expect(
     read(
       `5 execve("/usr/bin/node", ["node"], 0x1 /* 3 vars */) = 0`,
-      `5 openat(AT_FDCWD</work>, "a.txt", O_RDONLY|O_CLOEXEC) = 21</work/a.txt>`,
-      `5 openat(AT_FDCWD</work>, "b.txt", O_WRONLY|O_CREAT, 0666) = -1 EROFS (Read-only file system)`,
-      `5 openat(AT_FDCWD</work>, "db", O_RDWR|O_CREAT, 0644) = 22</work/db>`,
-      `5 openat(AT_FDCWD</work>, "folder", O_RDONLY|O_DIRECTORY) = 23</work/folder>`,
+      `5 openat(AT_FDCWD</folder>, "a.txt", O_RDONLY|O_CLOEXEC) = 21</folder/a.txt>`,
+      `5 openat(AT_FDCWD</folder>, "b.txt", O_WRONLY|O_CREAT, 0666) = -1 EROFS (Read-only file system)`,
+      `5 openat(AT_FDCWD</folder>, "db", O_RDWR|O_CREAT, 0644) = 22</folder/db>`,
+      `5 openat(AT_FDCWD</folder>, "folder", O_RDONLY|O_DIRECTORY) = 23</folder/folder>`,
       `6 execve("/bin/sh", ["sh", "-c", "x"], 0x1 /* 3 vars */) = 0`,
-      `5 unlink("/work/c.txt") = 0`,
-      `5 rename("/work/d.txt", "/work/e.txt") = 0`,
+      `5 unlink("/folder/c.txt") = 0`,
+      `5 rename("/folder/d.txt", "/folder/e.txt") = 0`,
       `5 connect(20<socket:[7]>, {sa_family=AF_INET, sin_port=htons(443), sin_addr=inet_addr("203.0.113.7")}, 16) = -1 ENETUNREACH (Network is unreachable)`,
       `5 connect(20<socket:[7]>, {sa_family=AF_INET6, sin6_port=htons(80), sin6_flowinfo=htonl(0), inet_pton(AF_INET6, "::1", &sin6_addr), sin6_scope_id=0}, 28) = 0`,
       `5 sendto(20<socket:[7]>, "stolen", 6, 0, {sa_family=AF_INET, sin_port=htons(9999), sin_addr=inet_addr("203.0.113.8")}, 16) = 6`,
       `5 connect(20<socket:[7]>, {sa_family=AF_INET, sin_port=htons(53), sin_addr=inet_addr("203.0.113.9")}, 16) = 0`,
       `5 connect(20<socket:[7]>, {sa_family=AF_INET, sin_port=htons(53), sin_addr=inet_addr("127.0.0.1")}, 16) = 0`,
-      `5 chmod("/work/f.txt", 0777) = 0`,
+      `5 chmod("/folder/f.txt", 0777) = 0`,
       `5 connect(20<socket:[7]>, {sa_family=AF_UNIX, sun_path="/run/nscd/socket"}, 110) = -1 ENOENT (No such file or directory)`,
     ),
   ).toEqual([
-    "read /work/a.txt",
-    "write /work/b.txt EROFS",
-    "read /work/db",
+    "read /folder/a.txt",
+    "write /folder/b.txt EROFS",
+    "read /folder/db",
     "run /bin/sh",
-    "delete /work/c.txt",
-    "delete /work/d.txt",
-    "write /work/e.txt",
+    "delete /folder/c.txt",
+    "delete /folder/d.txt",
+    "write /folder/e.txt",
     "connect 203.0.113.7:443 ENETUNREACH",
     "connect [::1]:80",
     "connect 203.0.113.8:9999",
     "connect 203.0.113.9:53",
-    "write /work/f.txt",
+    "write /folder/f.txt",
   ]);
 });
 
 it("joins a call that another process interrupted, and reads letters in octal", () => {
   expect(
     read(
-      String.raw`5 openat(AT_FDCWD</work>, "k\303\244se.txt", O_RDONLY <unfinished ...>`,
-      `6 unlink("/work/c.txt") = 0`,
-      String.raw`5 <... openat resumed>) = 3</work/k\303\244se.txt>`,
+      String.raw`5 openat(AT_FDCWD</folder>, "k\303\244se.txt", O_RDONLY <unfinished ...>`,
+      `6 unlink("/folder/c.txt") = 0`,
+      String.raw`5 <... openat resumed>) = 3</folder/k\303\244se.txt>`,
     ),
-  ).toEqual(["delete /work/c.txt", "read /work/käse.txt"]);
+  ).toEqual(["delete /folder/c.txt", "read /folder/käse.txt"]);
 });
 
 it("reads the name in a question for an address", () => {
