@@ -22,6 +22,14 @@ const licences: Rolldown.Plugin = {
   },
 };
 
+/** commander starts a program for a sub-command that is a file. There is none, and Node's module for it takes time to load. */
+const withoutPrograms: Rolldown.Plugin = {
+  name: "without-programs",
+  resolveId: (id, importer) =>
+    id === "node:child_process" && importer?.includes("/node_modules/commander/") === true ? "\0none" : null,
+  load: (id) => (id === "\0none" ? "export default {};" : null),
+};
+
 /**
  * Modules that the same ones of these entries load are one file of the output. If all entries counted, each command among them, a run
  * would load seventy files; to find and link a file takes longer than to load its code.
@@ -102,6 +110,7 @@ export default defineConfig([
       "grader-host": "src/graders/grader-host.ts",
     },
     dts: false,
+    plugins: [licences, withoutPrograms],
     // jsonc-parser names its ES module there; the other one cannot be bundled.
     inputOptions: { resolve: { mainFields: ["module", "main"] } },
     outputOptions: {

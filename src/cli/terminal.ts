@@ -22,7 +22,6 @@ import { createRedactor, type Redact, type Secret } from "../trace/redact.ts";
 import { makeFolder } from "../base/files.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import { environment } from "../formats/environment.ts";
-import { killAllNow } from "../process/process-tree.ts";
 import { cutToWidth, wrapText } from "../base/columns.ts";
 
 /** Why stdout did not take everything, a full disk say. */
@@ -294,7 +293,7 @@ export function workingFolder(): string {
 
 let mayEnd = false;
 
-/** Ends the process. mcpvals ends it only in this way, so any other end is that of code which it loaded: see {@link guardExit}. */
+/** Ends the process and every program that it started. mcpvals ends it only in this way, so any other end is that of code which it loaded: see {@link guardExit}. */
 export function endProcess(code: number): never {
   mayEnd = true;
   process.exit(code);
@@ -349,7 +348,6 @@ export function abortOnInterrupt(kept?: { readonly output?: string }): Interrupt
   const onSignal = (name: NodeJS.Signals): void => {
     if (controller.signal.aborted) {
       if (isSame) return;
-      killAllNow();
       const place = kept?.output === undefined ? "" : ` --output ${kept.output}`;
       const what = kept === undefined ? "" : ` Finished trials are kept: npx mcpvals show latest${place}`;
       writeError(`\nEnded immediately.${what}`);
@@ -394,10 +392,7 @@ export function abortInStages(notes: readonly [first: string, second: string]): 
     last = performance.now();
     const index = stages.findIndex(({ signal }) => !signal.aborted);
     const stage = stages[index];
-    if (stage === undefined) {
-      killAllNow();
-      endProcess(130);
-    }
+    if (stage === undefined) endProcess(130);
     writeError(`\n${notes[index] ?? ""}`);
     stage.abort(new McpvalsError("run/interrupted", "interrupted"));
   };

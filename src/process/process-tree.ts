@@ -175,10 +175,7 @@ export function forgetTree(tree: ProcessTree): void {
   live.delete(tree);
 }
 
-/**
- * Kills every managed process with all its descendants before it returns; for a second Ctrl-C and for the exit of this process.
- * Never throws.
- */
+/** Kills every managed process with all its descendants before it returns, as the exit of this process does. Never throws. */
 export function killAllNow(): void {
   for (const tree of live) tree.killNow();
 }
