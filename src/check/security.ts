@@ -1,9 +1,10 @@
 import { asObject, type Json } from "../base/json.ts";
 import { legacyVersions } from "../model/mcp-versions.ts";
-import type { Attack, CapabilityProfile, PlannedCall, Touched } from "../model/check.ts";
-import { type EventOf, eventsOf } from "../model/event.ts";
-import { canaryAddresses, product } from "./attacks.ts";
-import { canariesIn, markerPrefix, plantedFiles } from "./canaries.ts";
+import type { Touched } from "../model/check.ts";
+import { eventsOf } from "../model/event.ts";
+import { anything, escape } from "./attack-signs.ts";
+import { canariesIn, plantedFiles } from "./canaries.ts";
+import { profileOf, targetInProfile } from "./capability-profile.ts";
 import {
   type CheckView,
   exchangesOf,
@@ -12,11 +13,11 @@ import {
   type ProbeView,
   readSurface,
   resultOf,
-  type Rule,
   type RuleTable,
 } from "./check-view.ts";
 import { type Prober, requestOrPing, type Session } from "./prober.ts";
 import { differences } from "./stability.ts";
+import { aboutAccess, type Access, doing, ordinary, placeOf, touchedIn, when } from "./touched.ts";
 
 /** The client as which the server is asked once more: the most used one. */
 const otherClient = "claude-ai";
@@ -407,8 +408,6 @@ export const securityRules = {
   },
 } as const satisfies RuleTable;
 
-type Access = EventOf<"server.access">;
-
 /** The request for the tools that a probe sent, and its result; undefined: it got none. */
 function listedIn(probes: readonly ProbeView[], name: ProbeView["probe"]): readonly number[] | undefined {
   for (const { exchanges } of probes.filter(({ probe }) => probe === name)) {
@@ -419,61 +418,7 @@ function listedIn(probes: readonly ProbeView[], name: ProbeView["probe"]): reado
   return undefined;
 }
 
-const doing: Readonly<Record<Access["access"], string>> = {
-  read: "it read",
-  write: "it wrote",
-  delete: "it deleted",
-  run: "it started",
-  connect: "it connected to",
-  resolve: "it looked up",
-};
-
-const trying: typeof doing = {
-  read: "it tried to read",
-  write: "it tried to write",
-  delete: "it tried to delete",
-  run: "it tried to start",
-  connect: "it tried to connect to",
-  resolve: "it tried to look up",
-};
-
 const kinds = ["read", "write", "run", "connect"] as const satisfies readonly (keyof Touched)[];
-
-/** Probes in which nothing hostile was sent. */
-function ordinary({ probes }: CheckView): readonly ProbeView[] {
-  return probes.filter(({ probe }) => probe !== "attack");
-}
-
-function placeOf({ call }: ProbeView): Pick<Found, "place"> {
-  return call === undefined ? {} : { place: { tool: call.tool } };
-}
-
-function when({ call }: ProbeView): string {
-  return call === undefined ? " when it started" : "";
-}
-
-function isStart({ probe }: ProbeView): boolean {
-  return probe === "start" || probe === "other-client";
-}
-
-/** What happens at each start, which no call is the reason of. */
-function startKeys({ probes }: CheckView): ReadonlySet<string> {
-  return new Set(
-    probes.filter(isStart).flatMap(({ events }) => eventsOf(events, "server.access").map(keyOf)),
-  );
-}
-
-function keyOf({ access, target }: Access): string {
-  return `${access} ${target}`;
-}
-
-/** What the server touched in a probe; in a call without what it touches at each start. */
-function touchedIn(view: CheckView, probe: ProbeView): readonly Access[] {
-  const events = eventsOf(probe.events, "server.access");
-  if (isStart(probe)) return events;
-  const known = startKeys(view);
-  return events.filter((event) => !known.has(keyOf(event)));
-}
 
 /** What ordinary calls of the tools with an annotation touched. */
 function annotated(
@@ -491,19 +436,6 @@ function annotated(
       ? { probe, events: touchedIn(view, probe) }
       : [],
   );
-}
-
-function aboutAccess(probe: ProbeView, event: Access): Found {
-  const { access, failed, seq } = event;
-  const target = stableTarget(event);
-  const what =
-    failed === undefined ? `${doing[access]} ${target}` : `${trying[access]} ${target} (${failed})`;
-  const [request] = exchangesOf(probe.exchanges, "tools/call");
-  return {
-    ...placeOf(probe),
-    message: what,
-    evidence: [...(request === undefined ? [] : [request.request.seq]), seq],
-  };
 }
 
 /** What the server says in a probe: messages, and what it writes to stderr. */
@@ -524,185 +456,7 @@ function ownSecretsIn(text: string): readonly string[] {
   return [...new Set(Array.from(text.matchAll(/\[secret:([^[\]]+)\]/g), ([, name = ""]) => `$${name}`))];
 }
 
-interface Success {
-  readonly call: PlannedCall & { readonly attack: Attack };
-  readonly evidence: readonly number[];
-  readonly shown: string;
-}
-
-/** The hostile arguments of some aims that worked, by tool and parameter. */
-function successes(view: CheckView, aims: readonly Attack["aim"][]): readonly (readonly Success[])[] {
-  const harmless = new Map<string, Set<string>>();
-  for (const probe of ordinary(view)) {
-    if (probe.call === undefined) continue;
-    const seen = harmless.get(probe.call.tool) ?? new Set();
-    for (const sign of signsIn(view, probe)) seen.add(sign.shown);
-    harmless.set(probe.call.tool, seen);
-  }
-  const found = view.probes.flatMap((probe): readonly Success[] => {
-    const { call } = probe;
-    if (call?.attack === undefined || !aims.includes(call.attack.aim)) return [];
-    const { attack } = call;
-    const [exchange] = exchangesOf(probe.exchanges, "tools/call");
-    const sign = signsIn(view, probe).find(
-      ({ aim, shown }) => aim === aimOf(attack) && harmless.get(call.tool)?.has(shown) !== true,
-    );
-    if (sign === undefined || exchange === undefined) return [];
-    return [{ call: { ...call, attack }, shown: sign.shown, evidence: [exchange.request.seq, sign.seq] }];
-  });
-  return [...Map.groupBy(found, ({ call }) => JSON.stringify([call.tool, call.attack.parameter])).values()];
-}
-
-/** What shows that an attack worked: a marker for all that run something. */
-function aimOf({ aim }: Attack): "read" | "run" | "request" | "template" {
-  return aim === "command" || aim === "code" || aim === "sql" ? "run" : aim;
-}
-
-interface Sign {
-  readonly aim: ReturnType<typeof aimOf>;
-  readonly shown: string;
-  readonly seq: number;
-}
-
-/** What in a probe would show that an attack worked. */
-function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
-  const secret = new Set(plantedFiles.map(([path]) => `~/${path}`));
-  const touched = touchedIn(view, probe).flatMap(({ access, target, failed, seq }): readonly Sign[] => {
-    if (access === "connect")
-      return canaryAddresses.includes(unmapped(target))
-        ? [{ aim: "request", shown: `it connected to ${unmapped(target)}`, seq }]
-        : [];
-    if (failed !== undefined) return [];
-    if (target.startsWith(`~/${markerPrefix}`))
-      return access === "write"
-        ? [{ aim: "run", shown: "the file that the command makes is there", seq }]
-        : [];
-    const isSecret = secret.has(target) || target.endsWith("-private/secret.txt");
-    return isSecret && access !== "run" ? [{ aim: "read", shown: `${doing[access]} ${target}`, seq }] : [];
-  });
-  const said = exchangesOf(probe.exchanges, "tools/call").flatMap((exchange): readonly Sign[] => {
-    const { answer } = exchange;
-    if (answer === undefined) return [];
-    const text = JSON.stringify(answer.message);
-    const worked = resultOf(exchange) !== undefined && text.includes(product);
-    return [
-      ...canariesIn(text)
-        .filter((place) => !place.startsWith("$"))
-        .map((place): Sign => ({
-          aim: "read",
-          shown: `the answer has the secret of ${place}`,
-          seq: answer.seq,
-        })),
-      ...(worked
-        ? [{ aim: "template", shown: `the answer has the product ${product}`, seq: answer.seq } as const]
-        : []),
-    ];
-  });
-  return [...said, ...touched];
-}
-
-/** An address of IPv6 that stands for one of IPv4, as that. */
-function unmapped(address: string): string {
-  return address.replace(/^\[::ffff:([\d.]+)\]/, "$1");
-}
-
-type About = Omit<Rule, "severity" | "find">;
-
-/** A rule about tools that refuse an argument, and take it in another form. */
-function escape(aims: readonly Attack["aim"][], about: About): Rule {
-  return {
-    severity: "error",
-    ...about,
-    *find(view) {
-      for (const group of successes(view, aims))
-        if (!group.some(({ call }) => call.attack.isWhole)) yield aboutAttacks(group);
-    },
-  };
-}
-
-/** A rule about tools that take anything of a sort, which may be what they are for. */
-function anything(aims: readonly Attack["aim"][], about: About): Rule {
-  return {
-    severity: "warning",
-    ...about,
-    *find(view) {
-      for (const group of successes(view, aims)) {
-        const whole = group.filter(({ call }) => call.attack.isWhole);
-        if (whole.length > 0) yield aboutAttacks(whole);
-      }
-    },
-  };
-}
-
-function aboutAttacks(group: readonly Success[]): Found {
-  const [first] = group;
-  const forms = [...new Set(group.map(({ call }) => call.attack.form))].join(", ");
-  return {
-    ...(first === undefined
-      ? {}
-      : { place: { tool: first.call.tool, parameter: first.call.attack.parameter } }),
-    message: `${first?.shown}; what worked: ${forms}`,
-    evidence: first?.evidence ?? [],
-  };
-}
-
 function evidenceOf(view: CheckView, target: string, last: number | undefined): readonly number[] {
   const event = eventsOf(view.events, "server.access").find((each) => targetInProfile(each) === target);
   return event === undefined ? (last === undefined ? [] : [last]) : [event.seq];
 }
-
-const profileKinds: Readonly<Record<Access["access"], keyof Touched>> = {
-  read: "read",
-  write: "write",
-  delete: "write",
-  run: "run",
-  connect: "connect",
-  resolve: "connect",
-};
-
-/** What the server touched in ordinary probes, in the order of their names; undefined: it was not confined. */
-export function profileOf(view: CheckView): CapabilityProfile | undefined {
-  const { watched, confined } = view.spec;
-  if (watched === undefined || confined !== true) return undefined;
-  const touchedBy = (probes: readonly ProbeView[]): Touched => {
-    const all = probes.flatMap((probe) => touchedIn(view, probe));
-    const of = (kind: keyof Touched): string[] =>
-      [
-        ...new Set(all.flatMap((each) => (profileKinds[each.access] === kind ? targetInProfile(each) : []))),
-      ].toSorted();
-    return { read: of("read"), write: of("write"), run: of("run"), connect: of("connect") };
-  };
-  const start = touchedBy(view.probes.filter(isStart));
-  const calls = ordinary(view).filter(({ call }) => call !== undefined);
-  const tools = Object.fromEntries(
-    [...Map.groupBy(calls, ({ call }) => call?.tool ?? "")]
-      .map(([tool, probes]) => [tool, touchedBy(probes)] as const)
-      .toSorted(([a], [b]) => (a < b ? -1 : 1)),
-  );
-  const all = [start, ...Object.values(tools)];
-  const paths = (kind: "read" | "write"): string[] =>
-    [...new Set(all.flatMap((each) => each[kind]))]
-      .filter((path) => !path.startsWith("{"))
-      .map((path) => (path.includes("*") ? path.slice(0, path.lastIndexOf("/")) : path))
-      .toSorted();
-  const write = paths("write");
-  const sandbox = {
-    kind: "process",
-    network: all.some(({ connect }) => connect.length > 0) ? (["host"] as const) : [],
-    read: paths("read").filter((path) => !write.includes(path)),
-    write,
-  } as const;
-  return { watched, start, tools, sandbox };
-}
-
-/** In a folder that it was given the profile does not tell files apart: they are the user's. */
-function targetInProfile(access: Access): string {
-  return access.folder ?? stableTarget(access);
-}
-
-/** A target, with a star for what looks random in the name of a file that was written: each check would have another. */
-function stableTarget({ access, target }: Access): string {
-  return access === "write" || access === "delete" ? target.replaceAll(randomPart, "*") : target;
-}
-
-const randomPart = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{12,}|\d{8,}/gi;

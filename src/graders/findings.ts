@@ -13,7 +13,7 @@ export const findingsGrader = graderKind({
       import("../check/catalogue.ts"),
       import("../check/check-view.ts"),
       import("../check/evidence.ts"),
-      import("../check/security.ts"),
+      import("../check/capability-profile.ts"),
     ]);
     const view = readCheck(trajectory, check);
     const findings = await findDefects(view, context);

@@ -1,0 +1,134 @@
+import type { Attack, PlannedCall } from "../model/check.ts";
+import { canaryAddresses, product } from "./attacks.ts";
+import { canariesIn, markerPrefix, plantedFiles } from "./canaries.ts";
+import {
+  type CheckView,
+  exchangesOf,
+  type Found,
+  type ProbeView,
+  resultOf,
+  type Rule,
+} from "./check-view.ts";
+import { doing, ordinary, touchedIn } from "./touched.ts";
+
+type About = Omit<Rule, "severity" | "find">;
+
+/** A rule about tools that refuse an argument, and take it in another form. */
+export function escape(aims: readonly Attack["aim"][], about: About): Rule {
+  return {
+    severity: "error",
+    ...about,
+    *find(view) {
+      for (const group of successes(view, aims))
+        if (!group.some(({ call }) => call.attack.isWhole)) yield aboutAttacks(group);
+    },
+  };
+}
+
+/** A rule about tools that take anything of a sort, which may be what they are for. */
+export function anything(aims: readonly Attack["aim"][], about: About): Rule {
+  return {
+    severity: "warning",
+    ...about,
+    *find(view) {
+      for (const group of successes(view, aims)) {
+        const whole = group.filter(({ call }) => call.attack.isWhole);
+        if (whole.length > 0) yield aboutAttacks(whole);
+      }
+    },
+  };
+}
+
+function aboutAttacks(group: readonly Success[]): Found {
+  const [first] = group;
+  const forms = [...new Set(group.map(({ call }) => call.attack.form))].join(", ");
+  return {
+    ...(first === undefined
+      ? {}
+      : { place: { tool: first.call.tool, parameter: first.call.attack.parameter } }),
+    message: `${first?.shown}; what worked: ${forms}`,
+    evidence: first?.evidence ?? [],
+  };
+}
+
+interface Success {
+  readonly call: PlannedCall & { readonly attack: Attack };
+  readonly evidence: readonly number[];
+  readonly shown: string;
+}
+
+/** The hostile arguments of some aims that worked, by tool and parameter. */
+function successes(view: CheckView, aims: readonly Attack["aim"][]): readonly (readonly Success[])[] {
+  const harmless = new Map<string, Set<string>>();
+  for (const probe of ordinary(view)) {
+    if (probe.call === undefined) continue;
+    const seen = harmless.get(probe.call.tool) ?? new Set();
+    for (const sign of signsIn(view, probe)) seen.add(sign.shown);
+    harmless.set(probe.call.tool, seen);
+  }
+  const found = view.probes.flatMap((probe): readonly Success[] => {
+    const { call } = probe;
+    if (call?.attack === undefined || !aims.includes(call.attack.aim)) return [];
+    const { attack } = call;
+    const [exchange] = exchangesOf(probe.exchanges, "tools/call");
+    const sign = signsIn(view, probe).find(
+      ({ aim, shown }) => aim === aimOf(attack) && harmless.get(call.tool)?.has(shown) !== true,
+    );
+    if (sign === undefined || exchange === undefined) return [];
+    return [{ call: { ...call, attack }, shown: sign.shown, evidence: [exchange.request.seq, sign.seq] }];
+  });
+  return [...Map.groupBy(found, ({ call }) => JSON.stringify([call.tool, call.attack.parameter])).values()];
+}
+
+/** What shows that an attack worked: a marker for all that run something. */
+function aimOf({ aim }: Attack): "read" | "run" | "request" | "template" {
+  return aim === "command" || aim === "code" || aim === "sql" ? "run" : aim;
+}
+
+interface Sign {
+  readonly aim: ReturnType<typeof aimOf>;
+  readonly shown: string;
+  readonly seq: number;
+}
+
+/** What in a probe would show that an attack worked. */
+function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
+  const secret = new Set(plantedFiles.map(([path]) => `~/${path}`));
+  const touched = touchedIn(view, probe).flatMap(({ access, target, failed, seq }): readonly Sign[] => {
+    if (access === "connect")
+      return canaryAddresses.includes(unmapped(target))
+        ? [{ aim: "request", shown: `it connected to ${unmapped(target)}`, seq }]
+        : [];
+    if (failed !== undefined) return [];
+    if (target.startsWith(`~/${markerPrefix}`))
+      return access === "write"
+        ? [{ aim: "run", shown: "the file that the command makes is there", seq }]
+        : [];
+    const isSecret = secret.has(target) || target.endsWith("-private/secret.txt");
+    return isSecret && access !== "run" ? [{ aim: "read", shown: `${doing[access]} ${target}`, seq }] : [];
+  });
+  const said = exchangesOf(probe.exchanges, "tools/call").flatMap((exchange): readonly Sign[] => {
+    const { answer } = exchange;
+    if (answer === undefined) return [];
+    const text = JSON.stringify(answer.message);
+    const worked = resultOf(exchange) !== undefined && text.includes(product);
+    return [
+      ...canariesIn(text)
+        .filter((place) => !place.startsWith("$"))
+        .map((place): Sign => ({
+          aim: "read",
+          shown: `the answer has the secret of ${place}`,
+          seq: answer.seq,
+        })),
+      ...(worked
+        ? [{ aim: "template", shown: `the answer has the product ${product}`, seq: answer.seq } as const]
+        : []),
+    ];
+  });
+  return [...said, ...touched];
+}
+
+/** An address of IPv6 that stands for one of IPv4, as that. */
+function unmapped(address: string): string {
+  return address.replace(/^\[::ffff:([\d.]+)\]/, "$1");
+}

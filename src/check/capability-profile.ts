@@ -1,0 +1,52 @@
+import type { CapabilityProfile, Touched } from "../model/check.ts";
+import type { CheckView, ProbeView } from "./check-view.ts";
+import { type Access, isStart, ordinary, stableTarget, touchedIn } from "./touched.ts";
+
+/** What the server touched in ordinary probes, in the order of their names; undefined: it was not confined. */
+export function profileOf(view: CheckView): CapabilityProfile | undefined {
+  const { watched, confined } = view.spec;
+  if (watched === undefined || confined !== true) return undefined;
+  const touchedBy = (probes: readonly ProbeView[]): Touched => {
+    const all = probes.flatMap((probe) => touchedIn(view, probe));
+    const of = (kind: keyof Touched): string[] =>
+      [
+        ...new Set(all.flatMap((each) => (profileKinds[each.access] === kind ? targetInProfile(each) : []))),
+      ].toSorted();
+    return { read: of("read"), write: of("write"), run: of("run"), connect: of("connect") };
+  };
+  const start = touchedBy(view.probes.filter(isStart));
+  const calls = ordinary(view).filter(({ call }) => call !== undefined);
+  const tools = Object.fromEntries(
+    [...Map.groupBy(calls, ({ call }) => call?.tool ?? "")]
+      .map(([tool, probes]) => [tool, touchedBy(probes)] as const)
+      .toSorted(([a], [b]) => (a < b ? -1 : 1)),
+  );
+  const all = [start, ...Object.values(tools)];
+  const paths = (kind: "read" | "write"): string[] =>
+    [...new Set(all.flatMap((each) => each[kind]))]
+      .filter((path) => !path.startsWith("{"))
+      .map((path) => (path.includes("*") ? path.slice(0, path.lastIndexOf("/")) : path))
+      .toSorted();
+  const write = paths("write");
+  const sandbox = {
+    kind: "process",
+    network: all.some(({ connect }) => connect.length > 0) ? (["host"] as const) : [],
+    read: paths("read").filter((path) => !write.includes(path)),
+    write,
+  } as const;
+  return { watched, start, tools, sandbox };
+}
+
+const profileKinds: Readonly<Record<Access["access"], keyof Touched>> = {
+  read: "read",
+  write: "write",
+  delete: "write",
+  run: "run",
+  connect: "connect",
+  resolve: "connect",
+};
+
+/** In a folder that it was given the profile does not tell files apart: they are the user's. */
+export function targetInProfile(access: Access): string {
+  return access.folder ?? stableTarget(access);
+}

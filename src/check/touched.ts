@@ -1,0 +1,84 @@
+import { type EventOf, eventsOf } from "../model/event.ts";
+import { type CheckView, exchangesOf, type Found, type ProbeView } from "./check-view.ts";
+
+/** Something that a server touched, as it is on record. */
+export type Access = EventOf<"server.access">;
+
+/** What a server did that touched something, as the beginning of a sentence. */
+export const doing: Readonly<Record<Access["access"], string>> = {
+  read: "it read",
+  write: "it wrote",
+  delete: "it deleted",
+  run: "it started",
+  connect: "it connected to",
+  resolve: "it looked up",
+};
+
+const trying: typeof doing = {
+  read: "it tried to read",
+  write: "it tried to write",
+  delete: "it tried to delete",
+  run: "it tried to start",
+  connect: "it tried to connect to",
+  resolve: "it tried to look up",
+};
+
+/** Probes in which nothing hostile was sent. */
+export function ordinary({ probes }: CheckView): readonly ProbeView[] {
+  return probes.filter(({ probe }) => probe !== "attack");
+}
+
+/** The tool that a probe called, as the place of what is found. */
+export function placeOf({ call }: ProbeView): Pick<Found, "place"> {
+  return call === undefined ? {} : { place: { tool: call.tool } };
+}
+
+/** When something happened in a probe, as the end of a sentence; "" in a call. */
+export function when({ call }: ProbeView): string {
+  return call === undefined ? " when it started" : "";
+}
+
+/** Whether the server was only started and asked what it lists. */
+export function isStart({ probe }: ProbeView): boolean {
+  return probe === "start" || probe === "other-client";
+}
+
+/** What the server touched in a probe; in a call without what it touches at each start. */
+export function touchedIn(view: CheckView, probe: ProbeView): readonly Access[] {
+  const events = eventsOf(probe.events, "server.access");
+  if (isStart(probe)) return events;
+  const known = startKeys(view);
+  return events.filter((event) => !known.has(keyOf(event)));
+}
+
+/** What happens at each start, which no call is the reason of. */
+function startKeys({ probes }: CheckView): ReadonlySet<string> {
+  return new Set(
+    probes.filter(isStart).flatMap(({ events }) => eventsOf(events, "server.access").map(keyOf)),
+  );
+}
+
+function keyOf({ access, target }: Access): string {
+  return `${access} ${target}`;
+}
+
+/** What an access shows. */
+export function aboutAccess(probe: ProbeView, event: Access): Found {
+  const { access, failed, seq } = event;
+  const target = stableTarget(event);
+  const what =
+    failed === undefined ? `${doing[access]} ${target}` : `${trying[access]} ${target} (${failed})`;
+  const [request] = exchangesOf(probe.exchanges, "tools/call");
+  return {
+    ...placeOf(probe),
+    message: what,
+    evidence: [...(request === undefined ? [] : [request.request.seq]), seq],
+  };
+}
+
+/** A target, with a star for what looks random in the name of a file that was written: each check would have another. */
+export function stableTarget({ access, target }: Access): string {
+  return access === "write" || access === "delete" ? target.replaceAll(randomPart, "*") : target;
+}
+
+const randomPart = /[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{12,}|\d{8,}/gi;
