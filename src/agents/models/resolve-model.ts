@@ -198,12 +198,9 @@ export function checkModel(spec: ModelSpec, env: Environment): void {
   }
 }
 
-/** Models of OpenAI-compatible servers, by the JSON of their access: to make one takes longer than all else that a trial needs. */
-const compatibleModels = new Map<string, LanguageModelV4>();
-
 /**
- * Gives the model that `access` describes, loading only its provider's package. It reads a limited amount of data of each
- * response. Base URL, key and headers are always passed: a provider reads missing ones from the process's own
+ * Creates the model that `access` describes, loading only its provider's package. It reads a limited amount of
+ * response data in its lifetime. Base URL, key and headers are always passed: a provider reads missing ones from the process's own
  * environment.
  *
  * Throws `model/no-package` for an optional package that is not installed, and `config/invalid-value` when the package cannot be loaded because of an empty variable in that environment.
@@ -231,11 +228,8 @@ export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4
       case "vertex":
         return await createVertexModel(access, transport);
       case "openai-compatible": {
-        const key = JSON.stringify(access);
-        const known = compatibleModels.get(key);
-        if (known !== undefined) return known;
         const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
-        const created = createOpenAICompatible({
+        return createOpenAICompatible({
           ...transport,
           ...withoutUndefined({ apiKey }),
           name: provider,
@@ -244,8 +238,6 @@ export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4
           // Without it a stream says nothing of tokens.
           includeUsage: true,
         })(model);
-        compatibleModels.set(key, created);
-        return created;
       }
     }
   } catch (error) {
@@ -280,16 +272,16 @@ function modelFetch(): typeof fetch {
   const limits = {
     bytes: maxKeptBytes,
     values: maxAnswerValues,
-    onTooMuch: (more: string) => new UnusableAnswer(`it has more than ${more}`),
+    onTooMuch: (more: string) => new UnusableAnswer(`with those before it, it has more than ${more}`),
   };
+  const bounded = boundedBodies(limits);
   return async (input, init) => {
     const response = await fetch(input, { ...init, redirect: "manual" });
     const { body, ok, headers } = response;
     if (body === null) return response;
     if (ok && headers.get("content-type")?.startsWith("text/event-stream") === true)
       return withBody(response, checkedEvents(body));
-    const bounded = boundedBodies(limits)(body);
-    return withBody(response, ok ? checked(bounded) : bounded);
+    return withBody(response, ok ? checked(bounded(body)) : bounded(body));
   };
 }
 
