@@ -4,15 +4,24 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import type { Eval } from "../src/model/eval.ts";
 import { run } from "../src/run/run.ts";
-import type { Row } from "./measure.ts";
+import { median, type Row } from "./measure.ts";
 
-const sizes = [1000, 10_000, 100_000] as const;
+/** Numbers of trials, and how many runs of each are timed: a short run is disturbed more. */
+const sizes = [
+  { size: 1000, runs: 9 },
+  { size: 10_000, runs: 3 },
+  { size: 100_000, runs: 1 },
+] as const;
 
 /** Trials with an agent that does nothing and no server: what the harness itself costs in time. */
 export async function trialOverhead(): Promise<readonly Row[]> {
   await timeTrials(1000);
   const times: { readonly size: number; readonly perTrial: number }[] = [];
-  for (const size of sizes) times.push({ size, perTrial: (await timeTrials(size)) / size });
+  for (const { size, runs } of sizes) {
+    const perTrial: number[] = [];
+    for (let index = 0; index < runs; index += 1) perTrial.push((await timeTrials(size)) / size);
+    times.push({ size, perTrial: median(perTrial) });
+  }
   const smallest = times[0]?.perTrial ?? 0;
   const largest = times.at(-1)?.perTrial ?? 0;
   return [
