@@ -17,6 +17,9 @@ export const canaryAddresses: readonly string[] = [
   `${metadata}:80`,
 ];
 
+/** In arguments, stands for the address that mcpvals listens at; nothing knows its port before. */
+export const ownEndpoint = "http://mcpvals-endpoint.invalid/";
+
 /** Two factors and their product, which nobody writes by accident. */
 const factors = "31337*31393";
 export const product = "983762441";
@@ -125,6 +128,21 @@ export function attacksOn(
   );
 }
 
+/** Calls in which one text that may be an address is that of mcpvals, which sees what is sent there. */
+export function endpointCalls(
+  { tool, args }: Pick<PlannedCall, "tool" | "args">,
+  inputSchema: Json,
+): readonly PlannedCall[] {
+  const addresses = textsOf(args, inputSchema).filter(({ isAddress }) => isAddress);
+  return addresses.map(({ name, set }) => ({
+    tool,
+    args: { ...args, [name]: set(ownEndpoint) },
+    expects: "result",
+    why: `${name} is an address of mcpvals`,
+    attack: { parameter: name, aim: "request", form: "an address of mcpvals", isWhole: true },
+  }));
+}
+
 /** Arguments that let a tool do its work in its folder: paths that are there, in the place of those that were made up. */
 export function realisticCalls(
   { tool, args }: Pick<PlannedCall, "tool" | "args">,
@@ -155,6 +173,8 @@ interface TextArgument {
   readonly name: string;
   /** Whether its name or description says that it is a path. It only decides which calls are tried. */
   readonly isPath: boolean;
+  /** The same of an address. */
+  readonly isAddress: boolean;
   /** The argument with a text in it. */
   readonly set: (text: string) => Json;
 }
@@ -169,6 +189,9 @@ function textsOf(args: JsonObject, inputSchema: Json): readonly TextArgument[] {
     if (!typesOf(of).includes("string") || of["enum"] !== undefined || of["const"] !== undefined) return [];
     const said = `${name} ${typeof of["description"] === "string" ? of["description"] : ""}`;
     const isPath = /path|file|folder|director|\b(?:source|destination|src|dest)\b/i.test(said);
-    return [{ name, isPath, set: (text) => (isList ? [text] : text) }];
+    const isAddress = /\bur[il]s?\b|url|address|link|endpoint|host|webhook|callback/i.test(
+      `${said} ${String(of["format"])}`,
+    );
+    return [{ name, isPath, isAddress, set: (text) => (isList ? [text] : text) }];
   });
 }

@@ -57,7 +57,8 @@ export const handshakeRules = {
         const exchange = handshakesOf(probe).at(-1);
         if (exchange === undefined || resultOf(exchange) !== undefined) continue;
         // These are reported by other rules.
-        if (["foreign-origin", "second-start", "anonymous"].includes(probe.probe)) continue;
+        if (["foreign-origin", "preflight", "second-start", "anonymous", "wrong-token"].includes(probe.probe))
+          continue;
         if (breakIn(probe) !== undefined) continue;
         // A refusal may be right: it depends on the version that was asked for.
         if (probe.probe === "initialize" && (errorOf(exchange) !== undefined || hasSession(probes))) continue;

@@ -12,8 +12,9 @@ import type { ServerSpec } from "../model/server.ts";
 import type { Task } from "../model/task.ts";
 import { McpvalsError } from "../base/error.ts";
 import { type Listed, listingOf, methodOf, OutOfTime, readCheck, type Surface } from "./check-view.ts";
-import { attacksOn, realisticCalls } from "./attacks.ts";
+import { attacksOn, endpointCalls, realisticCalls } from "./attacks.ts";
 import { failedSecondStart } from "./lists.ts";
+import { loopback } from "./requests.ts";
 import { asList, asObject, exact, isJsonObject, type JsonObject } from "../base/json.ts";
 import { type EventBody, eventsOf, type TraceEvent } from "../model/event.ts";
 import { buildTrajectory } from "../trace/trajectory.ts";
@@ -228,6 +229,7 @@ async function tasksOf(
     security: watching && {
       ...watching,
       ...(watching.confined === true ? { calls: await securityCalls(spec, surface, validateSchema) } : {}),
+      ...(hasLocalToken(spec) ? { calls: await callsWithAddress(surface, policy, validateSchema) } : {}),
       ...exact({ profile: options.profileOf?.(server, surface.name) }),
     },
     stability: {
@@ -253,6 +255,33 @@ async function tasksOf(
           }),
         ],
   );
+}
+
+/** Whether a server is reached on this machine, with a token that it could pass on. */
+function hasLocalToken(spec: ServerSpec): boolean {
+  if (spec.transport !== "shttp" || !loopback.test(spec.url)) return false;
+  return spec.auth !== undefined || Object.keys(spec.headers).length > 0;
+}
+
+/** Calls of tools that take an address, as far as the policy allows: the server is not confined. */
+async function callsWithAddress(
+  { tools }: Surface,
+  policy: CheckOptions["calls"],
+  validateSchema: ValidateSchema,
+): Promise<readonly PlannedCall[]> {
+  const planned: PlannedCall[] = [];
+  for (const { name, isNamed, definition } of tools.slice(0, maxAttackedTools)) {
+    const { inputSchema = {} } = definition;
+    const isCalled = policy === "all" || (policy === "safe" && isReadOnly(definition));
+    if (!isCalled || !isNamed || !isJsonObject(inputSchema)) continue;
+    try {
+      const [first] = await generateCalls(name, inputSchema, validateSchema);
+      if (first !== undefined) planned.push(...endpointCalls(first, inputSchema));
+    } catch (error) {
+      if (!(error instanceof OutOfTime)) throw error;
+    }
+  }
+  return planned;
 }
 
 /** Tools that are attacked, so that a server with hundreds does not take an hour. */

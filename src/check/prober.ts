@@ -13,8 +13,10 @@ export interface Prober {
   readonly check: CheckSpec;
   /** Whether the server is at an address, and was declared with headers or another way to log in. */
   readonly hasCredentials: boolean;
+  /** Whether a header of these has a token. */
+  readonly hasToken: boolean;
   /** Starts the server once more, or prepares for reaching it. Throws McpvalsError when that fails. */
-  start(options?: Pick<ConnectOptions, "anonymous">): Promise<ProbedServer>;
+  start(options?: StartOptions): Promise<ProbedServer>;
   /** Starts the server and begins a session. Ends the probe where there is none; throws as `start`. */
   connect(options?: ConnectOptions): Promise<Session>;
   /**
@@ -30,8 +32,12 @@ export interface Prober {
   runScenario(suite: ConformanceSuite, scenario: string): Promise<readonly ConformanceCheck[] | undefined>;
   /** Stops everything, and puts what a confined server can touch where it was at first. */
   plant(): Promise<void>;
+  /** Asks a server at an address what it allows to the pages of a website, as a browser does, and records the answer. */
+  preflight(origin: string): Promise<void>;
+  /** An address of this machine at which mcpvals listens; requests that come there are recorded. */
+  listen(): Promise<string>;
   /** Records a fact that no message shows. */
-  record(event: Extract<EventBody, { readonly type: "conformance.checked" }>): void;
+  record(event: Extract<EventBody, { readonly type: "conformance.checked" | "http.session" }>): void;
   /**
    * Marks what happens during `work` as a probe. Returns what `work` gives; undefined when the server was lost, or did not answer
    * something that the probe needs. Throws the signal's reason, and what is not the server's fault.
@@ -43,11 +49,20 @@ export interface Prober {
   ): Promise<T | undefined>;
 }
 
+/** `none`: without the headers and tokens that a server was declared with; `wrong`: with a token that nobody gave out. */
+export type Credentials = "own" | "none" | "wrong";
+
+/** How a server is started or reached. */
+export interface StartOptions {
+  /** Except with its own, a program that serves at an address has to run already. */
+  readonly credentials?: Credentials;
+}
+
 /** A server that was started, or that can be reached. */
 export interface ProbedServer {
   readonly transport: ServerSpec["transport"];
-  /** One more client, which has sent nothing. */
-  open(): ProbeClient;
+  /** One more client, which has sent nothing. `client`: its name on record, which clients need that use the same ids. */
+  open(client?: string): ProbeClient;
   /** Never throws. `stdinMs`, `settleMs`: how long the program, and then what it started, may take to end by itself. */
   stop(options?: { readonly stdinMs?: number; readonly settleMs?: number }): Promise<void>;
 }
@@ -60,12 +75,10 @@ export interface Session {
   readonly capabilities: JsonObject;
 }
 
-export interface ConnectOptions {
+export interface ConnectOptions extends StartOptions {
   /** The modern era is not tried where another version is refused. */
   readonly exactly?: boolean;
   readonly headers?: Headers | undefined;
-  /** Without the credentials that the server was declared with. */
-  readonly anonymous?: boolean;
   /** As which client it introduces itself. Absent: as mcpvals. */
   readonly clientName?: string;
 }
@@ -94,6 +107,8 @@ export interface ProbeClient {
 }
 
 export interface RequestOptions {
+  /** Absent: one that no other request of the trial has. */
+  readonly id?: number;
   /** How long it waits for its answer, instead of as long as the client waits. */
   readonly timeoutMs?: number;
   readonly headers?: Headers | undefined;

@@ -1,6 +1,6 @@
 import { maxKeptBytes } from "../base/limits.ts";
 import { McpvalsError, messageOf } from "../base/error.ts";
-import { asObject, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
+import { asObject, exact, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
 import { readJsonText } from "../base/read-json.ts";
 import type { Emit } from "../model/event.ts";
 import { weightOf } from "../trace/recorder.ts";
@@ -45,6 +45,8 @@ export interface RawClientOptions {
   readonly startMs: number;
   readonly signal: AbortSignal;
   readonly version: string;
+  /** Its name on record. Absent: its ids tell its messages apart. */
+  readonly client: string | undefined;
 }
 
 /** A probe's client on a channel of a server. Requests of the server get the answer that the method is unknown. */
@@ -113,9 +115,13 @@ export class RawClient implements ProbeClient {
   async start(
     method: string,
     params?: JsonObject,
-    { timeoutMs = this.#options.timeoutMs, headers, progress = false }: RequestOptions = {},
+    {
+      id = this.#options.nextId(),
+      timeoutMs = this.#options.timeoutMs,
+      headers,
+      progress = false,
+    }: RequestOptions = {},
   ): Promise<StartedRequest> {
-    const id = this.#options.nextId();
     const waiting = this.#host.limiter?.pass(this.#options.signal);
     if (waiting !== undefined) await waiting;
     const { promise, resolve } = Promise.withResolvers<Answer>();
@@ -194,6 +200,7 @@ export class RawClient implements ProbeClient {
     this.#options.emit({
       type: "mcp.message",
       server: this.#host.name,
+      ...exact({ client: this.#options.client }),
       direction,
       message: messageJson(message),
       ...(text === JSON.stringify(message) ? {} : { raw: text }),

@@ -307,7 +307,7 @@ export const requestRules = {
 } as const satisfies RuleTable;
 
 /** Addresses of this machine. */
-const loopback = /^https?:\/\/(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::|\/|$)/;
+export const loopback: RegExp = /^https?:\/\/(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])(?::|\/|$)/;
 
 /** What the probes of several requests at the same time send. */
 const concurrentMethod: Readonly<Partial<Record<ProbeName, string>>> = {

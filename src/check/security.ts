@@ -1,18 +1,16 @@
 import { asObject, type Json } from "../base/json.ts";
-import { legacyVersions } from "../model/mcp-versions.ts";
 import type { Touched } from "../model/check.ts";
 import { eventsOf } from "../model/event.ts";
+import { addressRules, probeAddress } from "./address-security.ts";
 import { anything, escape } from "./attack-signs.ts";
 import { canariesIn, plantedFiles } from "./canaries.ts";
 import { profileOf, targetInProfile } from "./capability-profile.ts";
 import {
   type CheckView,
-  exchangesOf,
   type Found,
   listingOf,
   type ProbeView,
   readSurface,
-  resultOf,
   type RuleTable,
 } from "./check-view.ts";
 import { type Prober, requestOrPing, type Session } from "./prober.ts";
@@ -40,19 +38,7 @@ export async function probeSecurity(prober: Prober): Promise<void> {
   if (first === undefined) return;
   const other = await open(otherClient);
   await other?.server.stop();
-  if (prober.hasCredentials)
-    await prober.probe("anonymous", async () => {
-      const session = await prober.connect({ anonymous: true });
-      await prober.list(session.client, "tools/list");
-    });
-  if (prober.hasCredentials)
-    await prober.probe("borrowed-session", async () => {
-      const { sessionId } = (await prober.connect()).client;
-      if (sessionId === undefined) return;
-      const stranger = (await prober.start({ anonymous: true })).open();
-      const headers = { "mcp-session-id": sessionId, "mcp-protocol-version": legacyVersions[0] };
-      await stranger.request("tools/list", undefined, { headers });
-    });
+  if (first.server.transport === "shttp") await probeAddress(prober);
   if (confined !== true) return;
   const planned = calls.map((call, index) => ({ call, index }));
   for (const own of Map.groupBy(planned, ({ call }) => call.tool).values()) {
@@ -105,40 +91,7 @@ export const securityRules = {
       }
     },
   },
-  "security/no-authentication": {
-    severity: "error",
-    title: "A server takes requests without the credentials that it was declared with",
-    why: "Whoever reaches the address has the rights that the credentials were meant to protect.",
-    fix: "Answer requests without a valid token with HTTP 401.",
-    bad: `→ tools/list without Authorization   ← the tools`,
-    good: `→ initialize without Authorization   ← HTTP 401`,
-    source: "MCP 2025-11-25, authorization: access token usage",
-    weakness: { owasp: "MCP07", cwe: 306 },
-    *find({ probes }) {
-      const evidence = listedIn(probes, "anonymous");
-      const message = "tools/list got a result without the headers and tokens of its declaration";
-      if (evidence !== undefined) yield { message, evidence };
-    },
-  },
-  "security/session-as-login": {
-    severity: "error",
-    title:
-      "The id of a session is enough to use it, without the credentials that the server was declared with",
-    why: "Ids of sessions stand in logs and in headers that proxies see; whoever has one acts as its user.",
-    fix: "Check the credentials of each request, and that the session belongs to them.",
-    bad: `→ tools/list with Mcp-Session-Id and without Authorization   ← the tools`,
-    good: `→ tools/list with Mcp-Session-Id and without Authorization   ← HTTP 401`,
-    source: "MCP 2025-11-25, security best practices: session hijacking",
-    weakness: { owasp: "MCP07", cwe: 384 },
-    *find({ probes }) {
-      // Who needs no credentials at all needs no session of somebody else.
-      if (listedIn(probes, "anonymous") !== undefined) return;
-      const evidence = listedIn(probes, "borrowed-session");
-      const message =
-        "tools/list got a result with the session of another client, without the headers and tokens of its declaration";
-      if (evidence !== undefined) yield { message, evidence };
-    },
-  },
+  ...addressRules,
   "security/secret-read": {
     severity: "warning",
     title: "A file with secrets is opened that nobody asked for",
@@ -407,16 +360,6 @@ export const securityRules = {
     },
   },
 } as const satisfies RuleTable;
-
-/** The request for the tools that a probe sent, and its result; undefined: it got none. */
-function listedIn(probes: readonly ProbeView[], name: ProbeView["probe"]): readonly number[] | undefined {
-  for (const { exchanges } of probes.filter(({ probe }) => probe === name)) {
-    const [list] = exchangesOf(exchanges, "tools/list");
-    if (list?.answer !== undefined && resultOf(list) !== undefined)
-      return [list.request.seq, list.answer.seq];
-  }
-  return undefined;
-}
 
 const kinds = ["read", "write", "run", "connect"] as const satisfies readonly (keyof Touched)[];
 

@@ -1,10 +1,13 @@
+import { once } from "node:events";
+import type { Server as HttpServer } from "node:http";
 import { maxKeptBytes } from "../base/limits.ts";
 import { McpvalsError, serializeError } from "../base/error.ts";
-import { isJsonObject, type JsonObject } from "../base/json.ts";
+import { exact, isJsonObject, type JsonObject, mapValues } from "../base/json.ts";
 import { version } from "../base/version.ts";
 import type { CheckSpec, ConformanceSuite, ProbeName } from "../model/check.ts";
 import type { Emit, EventOf } from "../model/event.ts";
 import type { ServerSpec } from "../model/server.ts";
+import { withDeadline } from "../process/deadline.ts";
 import type { StopOptions } from "../process/spawn.ts";
 import type { ServerHost } from "../servers/connections/host.ts";
 import type { Filter, FilterContext } from "../servers/filters/filter-chain.ts";
@@ -17,11 +20,13 @@ import type {
   Answer,
   ConformanceCheck,
   ConnectOptions,
+  Credentials,
   HttpRefusal,
   ProbeClient,
   ProbedServer,
   Prober,
   Session,
+  StartOptions,
 } from "./prober.ts";
 import { type Allowance, RawClient } from "./raw-client.ts";
 import type { World } from "./world.ts";
@@ -67,6 +72,7 @@ class ServerProber implements Prober, AsyncDisposable {
   readonly server: string;
   readonly check: CheckSpec;
   readonly hasCredentials: boolean;
+  readonly hasToken: boolean;
   readonly #options: ProberOptions;
   readonly #hosts = new Set<ServerHost>();
   readonly #stopped = new Set<ServerHost>();
@@ -79,28 +85,31 @@ class ServerProber implements Prober, AsyncDisposable {
   #gateway: Gateway | undefined;
   #entering: Promise<World> | undefined;
   #world: World | undefined;
+  #endpoint: HttpServer | undefined;
 
   constructor(options: ProberOptions) {
     this.server = options.server;
     this.check = options.check;
-    this.hasCredentials = withoutCredentials(options.spec) !== options.spec;
+    const { auth, headers = {} } = { auth: undefined, headers: {}, ...options.spec };
+    this.hasCredentials = auth !== undefined || Object.keys(headers).length > 0;
+    this.hasToken = auth !== undefined || tokensOf(options.spec).length > 0;
     this.#options = options;
   }
 
-  async start(options: Pick<ConnectOptions, "anonymous"> = {}): Promise<ProbedServer> {
+  async start(options?: StartOptions): Promise<ProbedServer> {
     const host = await this.#startHost(options);
     return {
       transport: host.transport,
-      open: () => this.#open(host),
+      open: (client) => this.#open(host, client),
       stop: (options) => this.#stop(host, options),
     };
   }
 
-  async #startHost({ anonymous = false }: Pick<ConnectOptions, "anonymous"> = {}): Promise<ServerHost> {
+  async #startHost({ credentials = "own" }: StartOptions = {}): Promise<ServerHost> {
     const { server, spec, emit, signal } = this.#options;
     signal.throwIfAborted();
     const confined = (await this.#enter())?.spec ?? spec;
-    const host = await openHost(server, anonymous ? withoutCredentials(confined) : confined);
+    const host = await openHost(server, specWith(credentials, confined));
     this.#hosts.add(host);
     host.watch(emit);
     return host;
@@ -129,7 +138,7 @@ class ServerProber implements Prober, AsyncDisposable {
     for (const seen of (await this.#world?.look()) ?? []) emit({ type: "server.access", server, ...seen });
   }
 
-  #open(host: ServerHost): RawClient {
+  #open(host: ServerHost, client?: string): RawClient {
     const { emit, signal, callMs: timeoutMs, spec } = this.#options;
     const { startupTimeoutMs: startMs } = spec;
     const allowance = this.#allowance;
@@ -137,7 +146,8 @@ class ServerProber implements Prober, AsyncDisposable {
     const onLost = (reason: McpvalsError | undefined): void => {
       if (!this.#stopped.has(host)) this.#loss = { reason };
     };
-    return new RawClient(host, { emit, signal, timeoutMs, startMs, allowance, onLost, nextId, version });
+    const limits = { signal, timeoutMs, startMs, allowance };
+    return new RawClient(host, { emit, ...limits, onLost, nextId, version, client });
   }
 
   /** Never throws; disposal waits for it. */
@@ -148,6 +158,56 @@ class ServerProber implements Prober, AsyncDisposable {
 
   record(event: Parameters<Prober["record"]>[0]): void {
     this.#options.emit(event);
+  }
+
+  async preflight(origin: string): Promise<void> {
+    const { server, spec, emit, signal } = this.#options;
+    const { address } = await this.#startHost({ credentials: "none" });
+    if (address === undefined || spec.transport === "stdio") return;
+    const asked = {
+      "access-control-request-method": "POST",
+      "access-control-request-headers": "content-type",
+    };
+    const response = await withDeadline(
+      (limit) =>
+        address.send(address.url, { method: "OPTIONS", headers: { origin, ...asked }, signal: limit }),
+      { ms: preflightMs, signal, onTimeout: () => new Error("no answer") },
+    ).catch(() => signal.throwIfAborted());
+    if (response === undefined) return;
+    response.cancel();
+    const { status, headers } = response;
+    const header = (name: string): string | undefined => headers[`access-control-allow-${name}`];
+    emit({
+      type: "http.preflight",
+      server,
+      origin,
+      status,
+      ...exact({
+        allowOrigin: header("origin"),
+        allowHeaders: header("headers"),
+        allowCredentials: header("credentials"),
+      }),
+    });
+  }
+
+  async listen(): Promise<string> {
+    const { server, spec, emit } = this.#options;
+    const tokens = tokensOf(spec);
+    const { createServer } = await import("node:http");
+    this.#endpoint ??= createServer((request, response) => {
+      const sent = JSON.stringify(request.headersDistinct);
+      const { method = "", url: target = "" } = request;
+      const hasToken = tokens.some((token) => sent.includes(token));
+      emit({ type: "endpoint.requested", server, method, target, hasToken });
+      response.setHeader("content-type", "text/plain").end("mcpvals");
+    });
+    const endpoint = this.#endpoint;
+    if (!endpoint.listening) {
+      endpoint.listen(0, "127.0.0.1");
+      await once(endpoint, "listening");
+    }
+    const address = endpoint.address();
+    return `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}/`;
   }
 
   async runScenario(
@@ -270,6 +330,8 @@ class ServerProber implements Prober, AsyncDisposable {
   /** Stops everything that was started. Never throws. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#gateway?.close();
+    this.#endpoint?.close();
+    this.#endpoint?.closeAllConnections();
     await Promise.all([...this.#hosts].map((host) => host.stop()));
     await this.#world?.[Symbol.asyncDispose]();
   }
@@ -287,12 +349,36 @@ const notTheServer: readonly number[] = [
   301, 302, 303, 307, 308, 401, 403, 404, 405, 407, 410, 429, 502, 503, 504,
 ];
 
-/** A server as it is reached without logging in; the same where nothing would change. */
-function withoutCredentials(spec: ServerSpec): ServerSpec {
-  if (spec.transport === "stdio" || spec.transport === "mock") return spec;
-  const { auth, headers, ...rest } = spec;
-  return auth === undefined && Object.keys(headers).length === 0 ? spec : { ...rest, headers: {} };
+/** A header whose value lets its sender in. */
+const credentialHeader = /authorization|cookie|token|secret|api-?key/i;
+
+/** A token that nobody gave out, with the scheme of the right one. */
+function wrongValue(value: string): string {
+  return value.replace(/\S+$/, "mcpvals-wrong-token");
 }
+
+/** The tokens in the headers of a server. */
+function tokensOf(spec: ServerSpec): readonly string[] {
+  if (spec.transport === "stdio" || spec.transport === "mock") return [];
+  return Object.entries(spec.headers).flatMap(([name, value]) =>
+    credentialHeader.test(name) ? (value.split(/\s+/).at(-1) ?? []) : [],
+  );
+}
+
+/** A server as it is reached with other credentials. Its program is not started for them. */
+function specWith(credentials: Credentials, spec: ServerSpec): ServerSpec {
+  if (credentials === "own" || spec.transport === "stdio" || spec.transport === "mock") return spec;
+  const { auth, headers, program: _, ...rest } = spec;
+  if (credentials === "none") return { ...rest, headers: {} };
+  const changed = mapValues(headers, (value, name) =>
+    credentialHeader.test(name) ? wrongValue(value) : value,
+  );
+  const login = auth === undefined ? {} : { authorization: wrongValue("Bearer token") };
+  return { ...rest, headers: { ...changed, ...login } };
+}
+
+/** How long a server may take to answer a browser that asks what it allows, in milliseconds. */
+const preflightMs = 5000;
 
 const listMethods = {
   tools: ["tools/list"],

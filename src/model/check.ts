@@ -26,7 +26,20 @@ const probeNames = {
   calls: z.enum(["list", "call", "cancelled-call", "concurrent-calls"]),
   reads: z.enum(["handshake", "read"]),
   stability: z.enum(["first-listing", "second-listing"]),
-  security: z.enum(["start", "call", "attack", "relist", "other-client", "anonymous", "borrowed-session"]),
+  security: z.enum([
+    "start",
+    "call",
+    "attack",
+    "relist",
+    "other-client",
+    "sessions",
+    "crossed-sessions",
+    "anonymous",
+    "wrong-token",
+    "borrowed-session",
+    "borrowed-session-wrong-token",
+    "preflight",
+  ]),
   conformance: z.templateLiteral(["conformance ", z.string()]),
 };
 

@@ -536,6 +536,31 @@ export const eventKinds = {
       sha256: text.describe("Of the content that the file has now, or had, in hexadecimal.").exactOptional(),
     },
   ),
+  "http.session": event("A server with an address opened a session for a check of its security.", {
+    server,
+    session: text.describe("The id that it gave."),
+  }),
+  "http.preflight": event("What a server with an address lets pages of another website do.", {
+    server,
+    origin: text.describe("The website that asked."),
+    status: z.int().describe("The HTTP status."),
+    allowOrigin: text.describe("Which websites may, as the answer says. Absent: none.").exactOptional(),
+    allowHeaders: text.describe("Which headers they may send. Absent: the usual ones.").exactOptional(),
+    allowCredentials: text
+      .describe("`true`: with the cookies that the browser has of the server. Absent: it does not say.")
+      .exactOptional(),
+  }),
+  "endpoint.requested": event(
+    "A request came to the address that mcpvals listens at in a check of security.",
+    {
+      server,
+      method: text.describe("The HTTP method."),
+      target: text.describe("Path and query."),
+      hasToken: z
+        .boolean()
+        .describe("Whether the token that the server was declared with was in its headers."),
+    },
+  ),
   "conformance.checked": event("What the official conformance suite says of one requirement.", {
     server,
     scenario: text.describe("The scenario of the suite."),

@@ -9,8 +9,6 @@ import { findTracer } from "../../src/check/world.ts";
 import { sandboxOf } from "../../src/sandbox/sandboxes.ts";
 import { whyNot } from "../sandbox/support.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
-import { check } from "../../src/check.ts";
-import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 import { checked } from "./support.ts";
 
 /** Why nothing can be watched here. */
@@ -140,38 +138,6 @@ describe.skipIf(reason !== undefined)(`the home folder of its user${note}`, () =
     const recorded = readFileSync(join(home.path, journal), "utf8");
     // What it saw in its folder is on record.
     expect([recorded.includes("mcpvals-note.txt"), recorded.includes("secret.txt'")]).toEqual([true, false]);
-  });
-});
-
-describe("a server at an address", () => {
-  const token = { Authorization: "Bearer secret-of-a-test" };
-  const found = async (misbehave?: Parameters<typeof startHttpFixture>[0]): Promise<readonly string[]> => {
-    const server = await startHttpFixture(misbehave);
-    const { findings } = await check(server.url, { security: true, headers: token, output: false });
-    await server.close();
-    return findings.flatMap(({ code }) => (/^security\/|no-session/.test(code) ? code : []));
-  };
-
-  it("is only asked what it lists, and whether it can be reached without its token", async () => {
-    expect(await found()).toEqual(["security/no-authentication", "security/not-watched"]);
-  });
-
-  it("that refuses requests without its token has no error", async () => {
-    const refusing = await found(({ request, response }) => {
-      if (request.headers.authorization !== undefined) return false;
-      response.writeHead(401).end();
-      return true;
-    });
-    expect(refusing).toEqual(["security/not-watched"]);
-  });
-
-  it("that looks at the token of the first request only can be used with the session of somebody else", async () => {
-    const trusting = await found(({ request, response }) => {
-      if ((request.headers.authorization ?? request.headers["mcp-session-id"]) !== undefined) return false;
-      response.writeHead(401).end();
-      return true;
-    });
-    expect(trusting).toEqual(["security/session-as-login", "security/not-watched"]);
   });
 });
 
