@@ -63,7 +63,7 @@ function section(
       ? []
       : [
           "",
-          `Weakness: OWASP MCP Top 10 ${weakness.owasp} (${owaspTop10[weakness.owasp]}), [CWE-${weakness.cwe}](https://cwe.mitre.org/data/definitions/${weakness.cwe}.html)`,
+          `Weakness: ${weakness.owasp === undefined ? "none of the OWASP MCP Top 10" : `OWASP MCP Top 10 ${weakness.owasp} (${owaspTop10[weakness.owasp]})`}, [CWE-${weakness.cwe}](https://cwe.mitre.org/data/definitions/${weakness.cwe}.html)`,
         ]),
     "",
   ].join("\n");

@@ -1,6 +1,7 @@
 // An MCP server with planted defects of security, for `mcpvals check --security`; see README.md.
 // Usage: node server.mjs [FOLDER] [DEFECT …]   Without defects it has all of them; with `none` it has none.
 import { exec, execFile } from "node:child_process";
+import { lookup } from "node:dns/promises";
 import { appendFileSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { join, resolve, sep } from "node:path";
@@ -34,6 +35,14 @@ function almostInFolder(path) {
   const whole = resolve(folder, path);
   if (!whole.startsWith(folder)) throw new Error("the path is outside of the folder");
   return whole;
+}
+
+const isPrivate = (name) => /^(?:localhost|127\.|169\.254\.|10\.|192\.168\.|\[|::)/.test(name);
+
+/** Refuses names of private addresses; others are taken, also where they are not known. */
+async function refusePrivate(name) {
+  const all = await lookup(name, { all: true }).catch(() => []);
+  if (all.some(({ address }) => isPrivate(address))) throw new Error("the address of the name is private");
 }
 
 const text = (description) => ({ type: "string", description });
@@ -127,9 +136,20 @@ const tools = {
       const { hostname } = new URL(url);
       // An address as a number is written in the usual form by URL, so that this takes the text.
       const written = /\/\/([^/:]+)/.exec(url)?.[1] ?? "";
-      const isPrivate = (name) => /^(?:localhost|127\.|169\.254\.|10\.|192\.168\.|\[)/.test(name);
       if (isPrivate(has("request-escape") ? written : hostname)) throw new Error("the address is private");
-      return (await fetch(url)).text();
+      if (!has("request-escape")) await refusePrivate(hostname);
+      return (await fetch(url, { redirect: "error" })).text();
+    },
+  },
+  preview_link: {
+    description: "Gets the title of a page of the internet.",
+    annotations: { readOnlyHint: true, openWorldHint: true },
+    properties: { link: text("Address of the page, a URL") },
+    run: async ({ link }) => {
+      const { hostname } = new URL(link);
+      if (isPrivate(hostname)) throw new Error("the address is private");
+      if (!has("request-escape")) await refusePrivate(hostname);
+      return (await fetch(link, { redirect: "error" })).text();
     },
   },
   fetch_any: {
@@ -148,6 +168,43 @@ const tools = {
     run: ({ title }) => {
       if (has("sql-injection")) database.exec(`SELECT body FROM notes WHERE title = '${title}'`);
       return JSON.stringify(database.prepare("SELECT body FROM notes WHERE title = ?").all(title));
+    },
+  },
+  search_notes: {
+    description: "Finds notes by their title, in one statement.",
+    annotations: { readOnlyHint: true, openWorldHint: false },
+    properties: { title: text("The title") },
+    run: ({ title }) => {
+      const select = "SELECT body FROM notes WHERE title = ";
+      const rows = has("sql-injection")
+        ? database.prepare(`${select}'${title}'`).all()
+        : database.prepare(`${select}?`).all(title);
+      return JSON.stringify(rows);
+    },
+  },
+  open_note: {
+    description: "Reads a note of the folder that a query names.",
+    annotations: readOnly,
+    properties: {
+      query: {
+        type: "object",
+        description: "What to look for",
+        properties: { files: { type: "array", items: text("Path of a note"), description: "The notes" } },
+        required: ["files"],
+      },
+    },
+    run: ({ query: { files } }) =>
+      files
+        .map((path) => readFileSync((has("path-escape") ? almostInFolder : inFolder)(path), "utf8"))
+        .join(""),
+  },
+  count_words: {
+    description: "Counts the words of a text.",
+    annotations: readOnly,
+    properties: { words: text("The text") },
+    run: ({ words }) => {
+      if (has("denial") && words.length > 100_000) process.exit(1);
+      return String(words.split(" ").length);
     },
   },
   query: {
@@ -194,10 +251,12 @@ if (has("secret-read")) {
   }
 }
 
-const isValid = (value, { type }) =>
+const isValid = (value, { type, items, properties = {} }) =>
   type === "array"
-    ? Array.isArray(value) && value.every((each) => typeof each === "number")
-    : typeof value === type;
+    ? Array.isArray(value) && value.every((each) => isValid(each, items))
+    : type === "object"
+      ? Object.entries(properties).every(([key, member]) => isValid(value?.[key], member))
+      : typeof value === type;
 
 const methods = {
   initialize: ({ clientInfo, protocolVersion }) => {

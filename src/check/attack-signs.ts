@@ -1,5 +1,6 @@
+import type { Json } from "../base/json.ts";
 import type { Attack, PlannedCall } from "../model/check.ts";
-import { canaryAddresses, product } from "./attacks.ts";
+import { canaryAddresses, conditionForms, product } from "./attacks.ts";
 import { canariesIn, markerPrefix, plantedFiles } from "./canaries.ts";
 import {
   type CheckView,
@@ -77,11 +78,59 @@ function successes(view: CheckView, aims: readonly Attack["aim"][]): readonly (r
     if (sign === undefined || exchange === undefined) return [];
     return [{ call: { ...call, attack }, shown: sign.shown, evidence: [exchange.request.seq, sign.seq] }];
   });
-  return [...Map.groupBy(found, ({ call }) => JSON.stringify([call.tool, call.attack.parameter])).values()];
+  const conditional = aims.includes("sql") ? conditionSuccesses(view) : [];
+  return [
+    ...Map.groupBy([...found, ...conditional], ({ call }) =>
+      JSON.stringify([call.tool, call.attack.parameter]),
+    ).values(),
+  ];
+}
+
+/**
+ * Arguments with a condition in SQL on which the result depends: all those that hold give one result, all those that do not another one,
+ * also where the texts are left out that the server repeats.
+ */
+function conditionSuccesses(view: CheckView): readonly Success[] {
+  const tried = view.probes.flatMap(({ call, exchanges }) => {
+    const [exchange] = exchangesOf(exchanges, "tools/call");
+    if (call?.attack?.aim !== "sql" || exchange?.answer === undefined) return [];
+    const { attack } = call;
+    const sent = new Set(textsIn(call.args));
+    const result = [...sent].reduce(
+      (said, text) => said.replaceAll(JSON.stringify(text).slice(1, -1), ""),
+      JSON.stringify([resultOf(exchange), exchange.answer.message["error"]]),
+    );
+    return [{ call: { ...call, attack }, result, evidence: [exchange.request.seq, exchange.answer.seq] }];
+  });
+  const ofParameter = Map.groupBy(tried, ({ call }) => JSON.stringify([call.tool, call.attack.parameter]));
+  return [...ofParameter.values()].flatMap((all) =>
+    Object.values(conditionForms).flatMap(({ holds, fails }): readonly Success[] => {
+      const [held, failed] = [holds, fails].map((form) =>
+        all.filter(({ call }) => call.attack.form === form),
+      );
+      const [one, other] = [held, failed].map((each) => new Set(each?.map(({ result }) => result)));
+      const [first] = held ?? [];
+      const isShown =
+        held?.length === 2 &&
+        failed?.length === 2 &&
+        one?.size === 1 &&
+        other?.size === 1 &&
+        !one.has([...other][0] ?? "");
+      if (!isShown || first === undefined) return [];
+      const evidence = [...held, ...failed].flatMap((each) => each.evidence);
+      return [{ call: first.call, shown: "the result depends on a condition in the text, twice", evidence }];
+    }),
+  );
+}
+
+/** The texts in a value. */
+function textsIn(value: Json): readonly string[] {
+  if (typeof value === "string") return [value];
+  return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
 
 /** What shows that an attack worked: a marker for all that run something. */
-function aimOf({ aim }: Attack): "read" | "run" | "request" | "template" {
+function aimOf({ aim }: Attack): "read" | "run" | "request" | "template" | "size" {
   return aim === "command" || aim === "code" || aim === "sql" ? "run" : aim;
 }
 

@@ -1,10 +1,14 @@
-import { asObject, type Json, type JsonObject } from "../base/json.ts";
+import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import type { Attack, PlannedCall } from "../model/check.ts";
-import { besideSuffix, markerPrefix, plantedHome, plantedLink, plantedNote } from "./canaries.ts";
-import { objectIn, typesOf } from "./schema-walk.ts";
-
-/** Texts of a tool that are attacked, so that one with many is not called a thousand times. */
-const maxAttacked = 8;
+import {
+  besideSuffix,
+  markerPrefix,
+  plantedHome,
+  plantedLink,
+  plantedName,
+  plantedNote,
+} from "./canaries.ts";
+import { atReference, objectIn, typesOf } from "./schema-walk.ts";
 
 /** Where a hostile request would go; nobody listens there. */
 const canaryPort = 8642;
@@ -32,7 +36,49 @@ interface AttackPlace {
   readonly id: string;
 }
 
-type Payload = Omit<Attack, "parameter"> & { readonly text: string };
+type Payload = Omit<Attack, "parameter"> & { readonly text: Json };
+
+/** How a condition in SQL is told from its opposite; a tool that puts it into SQL gives one result for all of one of them. */
+export const conditionForms = {
+  text: {
+    holds: "the end of a text and a condition that holds",
+    fails: "the end of a text and a condition that does not hold",
+  },
+  number: {
+    holds: "the end of a number and a condition that holds",
+    fails: "the end of a number and a condition that does not hold",
+  },
+} as const;
+
+const conditions: readonly Payload[] = (
+  [
+    [conditionForms.text, (a: number, b: number) => `mcpvals' OR '${a}'='${b}' -- `],
+    [conditionForms.number, (a: number, b: number) => `0 OR ${a}=${b} -- `],
+  ] as const
+).flatMap(([{ holds, fails }, write]) =>
+  [7341, 8652].flatMap((number): readonly Payload[] => [
+    { aim: "sql", form: holds, isWhole: false, text: write(number, number) },
+    { aim: "sql", form: fails, isWhole: false, text: write(number, number + 1) },
+  ]),
+);
+
+/** In plans, stands for a text that is too long to be in them. */
+export const longText = "{mcpvals: a long text}";
+/** So that what forty tools give back of it is less than what a check reads. */
+export const longTextLength = 400_000;
+/** Levels of lists; a message of mcpvals may have a hundred more. */
+const deepLevels = 300;
+
+/** What a server has to withstand; tried with one text of each tool. */
+const sizes: readonly Payload[] = [
+  { aim: "size", form: `a text of ${longTextLength} characters`, isWhole: false, text: longText },
+  {
+    aim: "size",
+    form: `lists in one another, ${deepLevels} levels deep`,
+    isWhole: false,
+    text: Array.from({ length: deepLevels }).reduce<Json>((inner) => [inner], "text"),
+  },
+];
 
 /** The hostile arguments that are tried in the place of each text. */
 function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
@@ -76,6 +122,7 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
       ["an address of this machine", `http://127.0.0.1:${canaryPort}/`, true],
       ["the name of this machine", `http://localhost:${canaryPort}/`],
       ["the address of a cloud's metadata", `http://${metadata}/latest/meta-data/`, true],
+      ["a name that stands for an address of this machine", `http://${plantedName}:${canaryPort}/`],
       ["an address as one number", `http://2130706433:${canaryPort}/`],
       ["an address of IPv6 that stands for one of IPv4", `http://[::ffff:127.0.0.1]:${canaryPort}/`],
     ]),
@@ -90,6 +137,7 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
         `1; ATTACH DATABASE '${marker}-13' AS mcpvals; CREATE TABLE mcpvals.t (x); --`,
       ],
     ]),
+    ...conditions,
     ...of("template", [
       ["{{ }}", `{{${factors}}}`],
       ["${ }", `\${${factors}}`],
@@ -100,7 +148,7 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
 
 /**
  * The required arguments of a tool with hostile ones in the place of each text, one at a time; also of texts that only a call with all
- * arguments has. Other paths in it are there, so that the tool gets as far as it can.
+ * arguments has. Other paths in it are there, so that the tool gets as far as it can. What may end the server comes last.
  */
 export function attacksOn(
   required: JsonObject,
@@ -109,23 +157,36 @@ export function attacksOn(
   place: AttackPlace,
 ): readonly PlannedCall[] {
   const texts = textsOf(whole.args, inputSchema);
-  const paths = texts.filter(({ name, isPath }) => isPath && Object.hasOwn(required, name));
-  const there = paths.map(({ name, set }) => [
-    name,
-    set(/dir|folder|repo|cwd/i.test(name) ? place.folder : `${place.folder}/${plantedNote}`),
-  ]);
-  const args: JsonObject = { ...required, ...(Object.fromEntries(there) as JsonObject) };
-  return texts.slice(0, maxAttacked).flatMap(({ name, set }, index) =>
-    payloadsFor({ folder: place.folder, id: `${place.id}-${index}` }).map(
-      ({ text, ...rest }): PlannedCall => ({
-        tool: whole.tool,
-        args: { ...args, [name]: set(text) },
-        expects: "refusal",
-        why: `${name} is ${rest.form}`,
-        attack: { parameter: name, ...rest },
-      }),
+  const args = texts
+    .filter(({ isPath, place: [top] }) => isPath && Object.hasOwn(required, top ?? ""))
+    .reduce((made, each) => withText(made, each.place, pathFor(each, place.folder)), required);
+  const attack = (text: TextArgument, { text: value, ...rest }: Payload): PlannedCall => {
+    const [top = ""] = text.place;
+    const base = typeof top === "string" && !Object.hasOwn(args, top) ? pick(whole.args, top) : {};
+    return {
+      tool: whole.tool,
+      args: withText({ ...args, ...base }, text.place, value),
+      expects: "refusal",
+      why: `${text.name} is ${rest.form}`,
+      attack: { parameter: text.name, ...rest },
+    };
+  };
+  const [first] = texts;
+  return [
+    ...texts.flatMap((text, index) =>
+      payloadsFor({ folder: place.folder, id: `${place.id}-${index}` }).map((each) => attack(text, each)),
     ),
-  );
+    ...(first === undefined ? [] : sizes.map((each) => attack(first, each))),
+  ];
+}
+
+function pick(args: JsonObject, name: string): JsonObject {
+  const value = args[name];
+  return value === undefined ? {} : { [name]: value };
+}
+
+function pathFor({ name }: TextArgument, folder: string): string {
+  return /dir|folder|repo|cwd/i.test(name) ? folder : `${folder}/${plantedNote}`;
 }
 
 /** Calls in which one text that may be an address is that of mcpvals, which sees what is sent there. */
@@ -134,9 +195,9 @@ export function endpointCalls(
   inputSchema: Json,
 ): readonly PlannedCall[] {
   const addresses = textsOf(args, inputSchema).filter(({ isAddress }) => isAddress);
-  return addresses.map(({ name, set }) => ({
+  return addresses.map(({ name, place }) => ({
     tool,
-    args: { ...args, [name]: set(ownEndpoint) },
+    args: withText(args, place, ownEndpoint),
     expects: "result",
     why: `${name} is an address of mcpvals`,
     attack: { parameter: name, aim: "request", form: "an address of mcpvals", isWhole: true },
@@ -160,38 +221,74 @@ export function realisticCalls(
   ];
   return variants.map(([why, values]) => ({
     tool,
-    args: {
-      ...args,
-      ...Object.fromEntries(paths.map(({ name, set }, index) => [name, set(values[index] ?? "")])),
-    },
+    args: paths.reduce((made, { place }, index) => withText(made, place, values[index] ?? ""), args),
     expects: "result",
     why,
   }));
 }
 
+/** Where a value stands in arguments: names of members, and `null` for the items of a list. */
+type Place = readonly (string | null)[];
+
 interface TextArgument {
+  /** Such as `filter.name` or `notes[].text`. */
   readonly name: string;
+  readonly place: Place;
   /** Whether its name or description says that it is a path. It only decides which calls are tried. */
   readonly isPath: boolean;
   /** The same of an address. */
   readonly isAddress: boolean;
-  /** The argument with a text in it. */
-  readonly set: (text: string) => Json;
 }
 
-/** The arguments that are texts of any content, or lists of such. */
+/** Texts of a tool that are attacked, and how deep they are looked for: a schema may contain itself. */
+const maxTexts = 100;
+const maxTextDepth = 6;
+
+/** The texts of any content in the arguments of a tool, also in objects and lists. */
 function textsOf(args: JsonObject, inputSchema: Json): readonly TextArgument[] {
-  const properties = objectIn(inputSchema, "properties");
-  return Object.keys(args).flatMap((name): readonly TextArgument[] => {
-    const property = asObject(properties[name]) as JsonObject;
-    const isList = typesOf(property).includes("array");
-    const of = isList ? (asObject(property["items"]) as JsonObject) : property;
-    if (!typesOf(of).includes("string") || of["enum"] !== undefined || of["const"] !== undefined) return [];
-    const said = `${name} ${typeof of["description"] === "string" ? of["description"] : ""}`;
-    const isPath = /path|file|folder|director|\b(?:source|destination|src|dest)\b/i.test(said);
-    const isAddress = /\bur[il]s?\b|url|address|link|endpoint|host|webhook|callback/i.test(
-      `${said} ${String(of["format"])}`,
+  const found = new Map<string, TextArgument>();
+  const visit = (given: Json, place: Place): void => {
+    const schema = referred(inputSchema, given);
+    if (place.length > maxTextDepth || found.size === maxTexts) return;
+    for (const key of ["anyOf", "oneOf", "allOf"])
+      for (const each of asList(schema[key])) visit(each as Json, place);
+    const types = typesOf(schema);
+    if (types.includes("object"))
+      for (const [key, member] of Object.entries(objectIn(schema, "properties")))
+        visit(member, [...place, key]);
+    if (types.includes("array") && schema["items"] !== undefined) visit(schema["items"], [...place, null]);
+    if (!types.includes("string") || schema["enum"] !== undefined || schema["const"] !== undefined) return;
+    const name = place.reduce<string>(
+      (whole, key) => (key === null ? `${whole}[]` : whole === "" ? key : `${whole}.${key}`),
+      "",
     );
-    return [{ name, isPath, isAddress, set: (text) => (isList ? [text] : text) }];
-  });
+    const said = `${name} ${typeof schema["description"] === "string" ? schema["description"] : ""}`;
+    const isPath = /path|file|folder|director|\b(?:source|destination|src|dest)\b/i.test(said);
+    const isAddress =
+      /\bur[il]s?\b|url|address|link|endpoint|host|webhook|callback/i.test(said) ||
+      schema["format"] === "uri";
+    if (!found.has(name)) found.set(name, { name, place, isPath, isAddress });
+  };
+  for (const [name, property] of Object.entries(objectIn(inputSchema, "properties")))
+    if (Object.hasOwn(args, name)) visit(property, [name]);
+  return [...found.values()];
+}
+
+/** What a schema refers to; an empty one where that is nothing. */
+function referred(root: Json, schema: Json): JsonObject {
+  const { $ref: ref } = asObject(schema);
+  const target = typeof ref === "string" ? atReference(root, ref) : schema;
+  return asObject(target) as JsonObject;
+}
+
+/** Arguments with a text at a place. Objects and lists that are not there are made. */
+function withText(args: JsonObject, place: Place, text: Json): JsonObject {
+  return putAt(args, place, text) as JsonObject;
+}
+
+function putAt(value: Json | undefined, [key, ...rest]: Place, text: Json): Json {
+  if (key === undefined) return text;
+  if (key === null) return [putAt(asList(value)[0] as Json | undefined, rest, text)];
+  const members = isJsonObject(value) ? value : {};
+  return { ...members, [key]: putAt(members[key], rest, text) };
 }

@@ -1,6 +1,8 @@
 /** Where a confined server sees the planted files, the same in every check. */
 export const plantedRoot = "/mcpvals";
 export const plantedHome = `${plantedRoot}/home`;
+/** A name that looks like one of the internet, and stands for this machine where the server runs. */
+export const plantedName = "mcpvals.example.com";
 /** Where the folders are that the server was given. */
 export const plantedFolders = `${plantedRoot}/folders`;
 /** In the first folder of the server: a file, and a link to a planted secret. */

@@ -437,7 +437,8 @@ export interface RuleContext {
 export class OutOfTime extends Error {}
 
 export interface Weakness {
-  readonly owasp: keyof typeof owaspTop10;
+  /** Absent: it is none of these. */
+  readonly owasp?: keyof typeof owaspTop10;
   readonly cwe: number;
 }
 

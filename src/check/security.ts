@@ -1,12 +1,17 @@
-import { asObject, type Json } from "../base/json.ts";
+import { asObject, isJsonObject, type Json, type JsonObject, mapValues } from "../base/json.ts";
 import type { Touched } from "../model/check.ts";
 import { eventsOf } from "../model/event.ts";
 import { addressRules, probeAddress } from "./address-security.ts";
 import { anything, escape } from "./attack-signs.ts";
+import { longText, longTextLength } from "./attacks.ts";
 import { canariesIn, plantedFiles } from "./canaries.ts";
 import { profileOf, targetInProfile } from "./capability-profile.ts";
 import {
+  answersPing,
   type CheckView,
+  endBefore,
+  exchangesOf,
+  isUnanswered,
   type Found,
   listingOf,
   type ProbeView,
@@ -46,7 +51,7 @@ export async function probeSecurity(prober: Prober): Promise<void> {
     for (const { call, index } of own) {
       if (session === undefined) return;
       const { client } = session;
-      const params = { name: call.tool, arguments: call.args };
+      const params = { name: call.tool, arguments: withLongText(call.args) };
       const make = async (): Promise<{ readonly hangs: boolean; readonly answersPing: boolean }> => {
         const { kind, answersPing } = await requestOrPing(client, "tools/call", params);
         // What a tool begins and does not wait for is seen, too, once the server has answered something else.
@@ -64,6 +69,16 @@ export async function probeSecurity(prober: Prober): Promise<void> {
       await prober.probe("relist", () => prober.list(client, "tools/list"));
     }
   }
+}
+
+/** Arguments with what is too long to be in a plan. */
+function withLongText(args: JsonObject): JsonObject {
+  const made = (value: Json): Json => {
+    if (value === longText) return "mcpvals ".repeat(longTextLength / 8);
+    if (Array.isArray(value)) return (value as readonly Json[]).map(made);
+    return isJsonObject(value) ? mapValues(value, made) : value;
+  };
+  return mapValues(args, made);
 }
 
 /** Rules about what a server does, each with what shows it. */
@@ -310,6 +325,31 @@ export const securityRules = {
     source: "https://portswigger.net/research/server-side-template-injection",
     weakness: { owasp: "MCP06", cwe: 1336 },
   }),
+  "security/denial": {
+    severity: "error",
+    title: "A hostile argument ends the server, or leaves it without answers",
+    why: "Whoever steers the agent, such as a page that it reads, takes the server away from everyone who uses it.",
+    fix: "Limit how long and how deep arguments may be, and answer with isError: true where a tool cannot do its work.",
+    bad: `→ tools/call parse { "text": "aaaa…" }   (the process exits)`,
+    good: `→ tools/call parse { "text": "aaaa…" }   ← { "isError": true, … "text is longer than 10000 characters" }`,
+    source: "https://cwe.mitre.org/data/definitions/770.html",
+    weakness: { cwe: 770 },
+    *find(view) {
+      // Tools that end the server in any case are reported by the rules of calls.
+      const frail = new Set(
+        ordinary(view).flatMap((probe) => (lossIn(probe) === undefined ? [] : probe.call?.tool)),
+      );
+      for (const probe of view.probes) {
+        const { tool, attack } = probe.call ?? {};
+        if (tool === undefined || attack === undefined || frail.has(tool)) continue;
+        const loss = lossIn(probe);
+        if (loss === undefined) continue;
+        const place = { tool, parameter: attack.parameter };
+        yield { place, message: `after ${attack.form} ${loss.how}`, evidence: loss.evidence };
+        frail.add(tool);
+      }
+    },
+  },
   "security/profile": {
     severity: "error",
     title: "The server touches more than the committed profile",
@@ -360,6 +400,19 @@ export const securityRules = {
     },
   },
 } as const satisfies RuleTable;
+
+/** How a call ended the server, or left it without answers; undefined: it did not. */
+function lossIn(
+  probe: ProbeView,
+): { readonly how: string; readonly evidence: readonly number[] } | undefined {
+  const [exchange] = exchangesOf(probe.exchanges, "tools/call");
+  if (exchange === undefined) return undefined;
+  const { seq } = exchange.request;
+  const end = endBefore(exchange, probe);
+  if (end !== undefined) return { how: end.how, evidence: [seq, end.seq] };
+  if (!isUnanswered(exchange, probe) || answersPing(probe)) return undefined;
+  return { how: "the server answered neither it nor a ping", evidence: [seq, probe.finished] };
+}
 
 const kinds = ["read", "write", "run", "connect"] as const satisfies readonly (keyof Touched)[];
 

@@ -90,7 +90,7 @@ class ServerProber implements Prober, AsyncDisposable {
   constructor(options: ProberOptions) {
     this.server = options.server;
     this.check = options.check;
-    const { auth, headers = {} } = { auth: undefined, headers: {}, ...options.spec };
+    const { auth, headers } = { auth: undefined, headers: {}, ...options.spec };
     this.hasCredentials = auth !== undefined || Object.keys(headers).length > 0;
     this.hasToken = auth !== undefined || tokensOf(options.spec).length > 0;
     this.#options = options;

@@ -32,6 +32,7 @@ import {
   plantedFolders,
   plantedHome,
   plantedLink,
+  plantedName,
   plantedNote,
   plantedRoot,
   plantedVariables,
@@ -183,10 +184,13 @@ export class World implements AsyncDisposable {
           ...worldSandbox,
           read: [...new Set(read)],
           // Each by itself, so that nothing in the sandbox can put something else in the place of one.
-          mounts: [plantedHome, plantedFolders, `${plantedRoot}/${logName}`].map((at) => ({
-            at,
-            source: join(root, at.slice(plantedRoot.length)),
-          })),
+          mounts: [
+            ...[plantedHome, plantedFolders, `${plantedRoot}/${logName}`].map((at) => ({
+              at,
+              source: join(root, at.slice(plantedRoot.length)),
+            })),
+            { at: "/etc/hosts", source: join(root, namesName) },
+          ],
         },
       },
       { folders, own, isTraced: tracer !== undefined, logFile },
@@ -219,6 +223,7 @@ export class World implements AsyncDisposable {
       await symlink(`${plantedHome}/.ssh/id_rsa`, join(folder, plantedLink));
       await put(`${folder}${besideSuffix}`, `secret = ${besideSecret}\n`);
     }
+    await put(join(this.#root, namesName), `127.0.0.1 localhost ${plantedName}\n::1 localhost\n`);
     this.#files = await this.#readFiles();
     await this.#readLog();
   }
@@ -348,6 +353,8 @@ async function hashOf(path: string): Promise<string> {
 
 /** Where the record of `strace` is, in the folder of a world. */
 const logName = "trace/log";
+/** Where the names of addresses are, in the folder of a world. */
+const namesName = "hosts";
 /** The longest record of one probe; a program that does more floods it. */
 const maxLogBytes = 512 * 1024 * 1024;
 const pieceBytes = 16 * 1024 * 1024;

@@ -54,7 +54,7 @@ export const probeName = z
 export type ProbeName = z.output<typeof probeName>;
 
 /** What a hostile argument tries to do. */
-const attackAims = ["read", "command", "code", "request", "sql", "template"] as const;
+const attackAims = ["read", "command", "code", "request", "sql", "template", "size"] as const;
 
 const attack = z
   .strictObject({

@@ -1,5 +1,5 @@
 import { alikeFindings } from "../model/alike-findings.ts";
-import type { JsonObject } from "../base/json.ts";
+import { exact, type JsonObject } from "../base/json.ts";
 import type { Task } from "../model/task.ts";
 import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts";
 import { owaspTop10, type RuleTable, type Weakness } from "../check/check-view.ts";
@@ -126,12 +126,13 @@ function weaknessTags(weakness: Weakness | undefined): readonly string[] {
   return [
     "security",
     `external/cwe/cwe-${String(cwe).padStart(3, "0")}`,
-    `external/owasp-mcp/${owasp.toLowerCase()}`,
+    ...(owasp === undefined ? [] : [`external/owasp-mcp/${owasp.toLowerCase()}`]),
   ];
 }
 
 function relationshipsOf({ owasp, cwe }: Weakness): readonly JsonObject[] {
-  return Object.entries({ CWE: `CWE-${cwe}`, "OWASP MCP Top 10": owasp }).map(([name, id]) => ({
+  const ids = { CWE: `CWE-${cwe}`, ...exact({ "OWASP MCP Top 10": owasp }) };
+  return Object.entries(ids).map(([name, id]) => ({
     target: { id, toolComponent: { name } },
     kinds: ["relevant"],
   }));
@@ -151,9 +152,9 @@ function taxonomiesOf(findings: readonly RunFinding[], known: RuleTable): readon
       name: "OWASP MCP Top 10",
       version: "2025",
       organization: "OWASP",
-      taxa: taxa(named.map(({ owasp }) => owasp)).map((taxon) => ({
+      taxa: taxa(named.flatMap(({ owasp }) => owasp ?? [])).map((taxon) => ({
         ...taxon,
-        shortDescription: { text: owaspTop10[taxon["id"] as Weakness["owasp"]] },
+        shortDescription: { text: owaspTop10[taxon["id"] as keyof typeof owaspTop10] },
       })),
     },
   ];

@@ -34,7 +34,8 @@ describe.concurrent("the unsafe server", () => {
     const codes = Object.keys(findingRules).filter(
       (code) => code.startsWith("security/") && !Object.hasOwn(addressRules, code),
     );
-    expect([...planted.map(({ code }) => code), ...others].toSorted()).toEqual(codes.toSorted());
+    const found = new Set([...planted.map(({ code }) => code), ...others]);
+    expect([...found].toSorted()).toEqual(codes.toSorted());
   });
 
   it("is found to have exactly the defects that its README lists, each time with the same words and with an event", async () => {
