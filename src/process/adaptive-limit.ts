@@ -1,12 +1,24 @@
+import { WaitingLine } from "./waiting-line.ts";
+
 /** The limits of a run, by whose they are, and how many trials run at once. */
 export interface SharedLimits {
   readonly most: number;
   readonly limits: Map<string, AdaptiveLimit>;
+  /** Present: a pause holds on other machines, too. */
+  readonly pauseOf?: ((key: string) => SharedPause) | undefined;
+}
+
+/** A time in which no machine sends a request. */
+export interface SharedPause {
+  /** How many milliseconds of it are left. Rejects with the signal's reason. */
+  leftMs(signal: AbortSignal | undefined): Promise<number>;
+  /** Begins one, or makes it longer. */
+  begin(ms: number): void;
 }
 
 /** The limit that all requests with the same key share. */
-export function sharedLimit({ most, limits }: SharedLimits, key: string): AdaptiveLimit {
-  const limit = limits.get(key) ?? new AdaptiveLimit(most);
+export function sharedLimit({ most, limits, pauseOf }: SharedLimits, key: string): AdaptiveLimit {
+  const limit = limits.get(key) ?? new AdaptiveLimit(most, pauseOf?.(key));
   limits.set(key, limit);
   return limit;
 }
@@ -42,12 +54,14 @@ export class AdaptiveLimit {
   #answers = 0;
   #lastCut = -Infinity;
   #closedUntil = -Infinity;
-  readonly #waiting: (() => void)[] = [];
+  readonly #line = new WaitingLine();
+  readonly #shared: SharedPause | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(most: number) {
+  constructor(most: number, shared?: SharedPause) {
     this.#most = most;
     this.#limit = most;
+    this.#shared = shared;
   }
 
   /**
@@ -56,28 +70,33 @@ export class AdaptiveLimit {
    */
   enter(signal?: AbortSignal): (LimitWait & { readonly waiting: Promise<void> }) | undefined {
     signal?.throwIfAborted();
-    if (this.#waiting.length === 0 && this.#isOpen()) {
+    if (this.#line.length === 0 && this.#isOpen()) {
       this.#sent += 1;
       return undefined;
     }
     const delayMs = Math.ceil(this.#closedUntil - performance.now());
     const why = delayMs > 0 ? { delayMs } : { limit: Math.floor(this.#limit) };
-    const waiting = new Promise<void>((resolve, reject) => {
-      const leave = (): void => {
-        this.#waiting.splice(this.#waiting.indexOf(go), 1);
-        this.#wake();
-        reject(signal?.reason as Error);
-      };
-      const go = (): void => {
-        signal?.removeEventListener("abort", leave);
-        this.#sent += 1;
-        resolve();
-      };
-      this.#waiting.push(go);
-      signal?.addEventListener("abort", leave, { once: true });
-      this.#wake();
-    });
+    const waiting = this.#line.join(signal, () => this.#wake());
+    this.#wake();
     return { ...why, waiting };
+  }
+
+  /**
+   * Of a request that may be sent: whether it may not after all, since a request of another machine was refused. Then it has ended here,
+   * and has to enter again. Rejects with the signal's reason.
+   */
+  async isPausedElsewhere(signal?: AbortSignal): Promise<boolean> {
+    if (this.#shared === undefined) return false;
+    try {
+      const leftMs = await this.#shared.leftMs(signal);
+      if (leftMs <= 0) return false;
+      this.#closedUntil = Math.max(this.#closedUntil, performance.now() + leftMs);
+    } catch (error) {
+      this.ended();
+      throw error;
+    }
+    this.ended();
+    return true;
   }
 
   /** A request has ended, which says nothing of the limit. */
@@ -99,7 +118,10 @@ export class AdaptiveLimit {
   refused(delayMs = 0): LimitChange | undefined {
     const now = performance.now();
     this.#answers = 0;
-    if (delayMs > 0) this.#closedUntil = Math.max(this.#closedUntil, now + delayMs);
+    if (delayMs > 0) {
+      this.#closedUntil = Math.max(this.#closedUntil, now + delayMs);
+      this.#shared?.begin(delayMs);
+    }
     const isNew = now - this.#lastCut >= episodeMs;
     if (isNew) this.#lastCut = now;
     const change = isNew ? this.#change(Math.max(this.#limit * cut, 1)) : undefined;
@@ -122,8 +144,11 @@ export class AdaptiveLimit {
 
   #wake(): void {
     clearTimeout(this.#timer);
-    while (this.#waiting.length > 0 && this.#isOpen()) this.#waiting.shift()?.();
+    while (this.#line.length > 0 && this.#isOpen()) {
+      this.#sent += 1;
+      this.#line.next();
+    }
     const delayMs = Math.ceil(this.#closedUntil - performance.now());
-    if (this.#waiting.length > 0 && delayMs > 0) this.#timer = setTimeout(() => this.#wake(), delayMs);
+    if (this.#line.length > 0 && delayMs > 0) this.#timer = setTimeout(() => this.#wake(), delayMs);
   }
 }

@@ -7,11 +7,13 @@ import { effectiveServers, type Plan, type Trial } from "../model/plan.ts";
 import type { Expander } from "../templates/expand.ts";
 import { plainText } from "../templates/template.ts";
 import type { Emit } from "../model/event.ts";
+import type { SharedLimits } from "../process/adaptive-limit.ts";
 import type { Secret } from "../trace/redact.ts";
 import { version } from "../base/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";
 import { ServerPool, type ServerPoolOptions, type TrialServer } from "../servers/server-pool.ts";
 import { checkSandboxes } from "../servers/stdio/server-process.ts";
+import type { TrialSource } from "./remote/trial-source.ts";
 
 /** A trial and its task, with the servers of the trial's variant. */
 export interface TaskOfTrial {
@@ -60,6 +62,8 @@ interface ProvisioningOptions {
   readonly validateSchema: ValidateSchema;
   /** Called with every access token of a server, and the credentials for it, before it is used. */
   readonly onToken: (secret: Secret) => void;
+  /** Where trials come from others: their limits are those of all of them. */
+  readonly source?: TrialSource | undefined;
   /** Present: servers are replayed, so that none is started or tried before the first trial. */
   readonly replay?: ServerPoolOptions["replay"];
 }
@@ -73,18 +77,28 @@ export async function followTokens(
   return (await import("../servers/http/oauth-tokens.ts")).onTokenIssued(onToken);
 }
 
+/** What accounts or servers allow, found out by their refusals, in one run. */
+export function runLimits({ concurrency }: Plan, source: TrialSource | undefined): SharedLimits {
+  return {
+    most: concurrency,
+    limits: new Map(),
+    pauseOf: source && ((key) => source.pauseOf(key)),
+  };
+}
+
 /** Creates the provisioning of an Eval's trials. Nothing is started yet. */
 export function createProvisioning(
   spec: Eval,
   plan: Plan,
-  { env, validateSchema, onToken, replay }: ProvisioningOptions,
+  { env, validateSchema, onToken, source, replay }: ProvisioningOptions,
 ): Provisioning {
   let tokens: Disposable | undefined;
   const pool = new ServerPool({
     version,
     trials: plan.trials,
     validateSchema,
-    rateLimits: { most: plan.concurrency, limits: new Map() },
+    rateLimits: runLimits(plan, source),
+    reserve: source && ((...slots) => source.reserve(...slots)),
     // Only agents outside this process need the gateway, and loading it is slow.
     createGateway: async () => (await import("../servers/gateway/gateway.ts")).createGateway(),
     ...withoutUndefined({ seed: spec.seed, replay }),

@@ -47,7 +47,7 @@ import {
   requireWorkspaces,
 } from "./prepare.ts";
 import type { StartedHooks } from "./hooks.ts";
-import { createProvisioning } from "./provisioning.ts";
+import { createProvisioning, runLimits } from "./provisioning.ts";
 import type { RecordReplayOptions } from "../model/recording.ts";
 import type { ServeRequest } from "../servers/server-pool.ts";
 import { createGrading } from "./grade-trial.ts";
@@ -181,6 +181,7 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
     env,
     validateSchema,
     onToken: redact.add,
+    source: options.source,
     ...(recordReplay?.replays("servers") === true && {
       replay: (request: ServeRequest) => recordReplay.host(request),
     }),
@@ -241,7 +242,7 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
     });
   const pricing = prices && (await import("../model/prices.ts"));
   const judges = judge && (await import("../graders/judge/judge.ts"));
-  const accounts: SharedLimits = { most: plan.concurrency, limits: new Map() };
+  const accounts = runLimits(plan, options.source);
   const services: TrialServices = {
     limits,
     variables: { shell: env, overrides },

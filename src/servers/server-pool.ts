@@ -2,13 +2,13 @@ import { createHash, randomUUID } from "node:crypto";
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import { McpvalsError, serializeError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
-import type { ServerSpec } from "../model/server.ts";
+import type { RateLimit, ServerSpec } from "../model/server.ts";
 import { lifetimeOf, type Trial } from "../model/plan.ts";
 import { sharedLimit, type SharedLimits } from "../process/adaptive-limit.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { openSession, type ServerSession, type StartOptions } from "./client/session.ts";
 import type { ServerHost } from "./connections/host.ts";
-import type { FiltersOptions, TrialFilters } from "./filters/filters.ts";
+import type { FiltersOptions, ReserveSlots, TrialFilters } from "./filters/filters.ts";
 import type { Gateway } from "./gateway/gateway.ts";
 import { openStdioHost } from "./stdio/stdio-host.ts";
 import type { GatewayEndpoint } from "./gateway/endpoint.ts";
@@ -320,6 +320,10 @@ function missingServers(errors: readonly unknown[]): unknown {
 export interface HostOptions {
   /** What servers with an address allow, found out by their refusals. Absent: each host finds out by itself. */
   readonly rateLimits?: SharedLimits;
+  /** Present: servers that live for a run keep their `rateLimit` over all machines of the run. */
+  readonly reserve?:
+    | ((name: string, limit: RateLimit, ...slots: Parameters<ReserveSlots>) => ReturnType<ReserveSlots>)
+    | undefined;
   /** For mocks with `matchSchema`. */
   readonly validateSchema?: ValidateSchema;
 }
@@ -352,8 +356,13 @@ export async function openHost(
   const { rateLimit } = spec;
   if (rateLimit === undefined) return openHostOf(name, spec, options);
   const host = openHostOf(name, spec, options);
-  const { RateLimiter } = await import("./filters/filters.ts");
-  return Object.assign(await host, { limiter: new RateLimiter(rateLimit) });
+  const { OwnRateLimiter, SharedRateLimiter } = await import("./filters/filters.ts");
+  const { reserve } = options;
+  const limiter =
+    reserve === undefined || lifetimeOf(spec) !== "per_run"
+      ? new OwnRateLimiter(rateLimit)
+      : new SharedRateLimiter((...slots) => reserve(name, rateLimit, ...slots));
+  return Object.assign(await host, { limiter });
 }
 
 async function openHostOf(

@@ -7,7 +7,9 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import type { RunResult } from "../../src/model/result.ts";
 import { readTrials } from "../../src/store/journal.ts";
 import { type CliOutcome, folderOf, type RunningCli, startCli } from "../support/cli.ts";
+import { startFakeProvider } from "../support/fake-provider.ts";
 import { type PostgresServer, startPostgres } from "../support/postgres.ts";
+import { startHttpFixture } from "../fixtures/servers/http-server.ts";
 
 let postgres: PostgresServer;
 let databases = 0;
@@ -90,6 +92,14 @@ async function expectOnce(cwd: string, url: string, count: number): Promise<void
   expect(await query(url, "SELECT state, count(*)::int AS count FROM mcpvals.trials GROUP BY state")).toEqual(
     [{ state: "ended", count }],
   );
+}
+
+/** A server that ends with its test. */
+async function closing<T extends { close(): Promise<void> }>(
+  starting: Promise<T>,
+): Promise<T & AsyncDisposable> {
+  const server = await starting;
+  return Object.assign(server, { [Symbol.asyncDispose]: () => server.close() });
 }
 
 /** Workers that end with their test. */
@@ -295,6 +305,68 @@ it("what trials share is shared by all workers: a lane, a server's limit, and th
     cwd: here.path,
   }).finished;
   expect([outcome.code, outcome.stdout]).toEqual([0, expect.stringContaining("10 passed")]);
+});
+
+it("the rate limit of a server with an address holds over all workers", async () => {
+  const url = await newDatabase();
+  const times: number[] = [];
+  await using server = await closing(
+    startHttpFixture(({ message: { id } }) => {
+      if (id !== undefined) times.push(performance.now());
+      return false;
+    }),
+  );
+  const tests = Array.from({ length: 8 }, (_, index) => ({
+    name: "echo",
+    description: `test ${index}`,
+    args: { message: "hi" },
+    expectedResult: "hi",
+  }));
+  using here = folderOf({
+    "mcp-eval.config.json": {
+      server: { transport: "shttp", url: server.url, rateLimit: { requests: 8, per: "1s" } },
+      toolHealthSuites: [{ name: "suite", tests }],
+    },
+  });
+  await using _ = together(new TestWorker(url, ["-j", "4"]), new TestWorker(url, ["-j", "4"]));
+  const { code, stdout } = await startCli(["run", "--backend", url], { cwd: here.path }).finished;
+  expect([code, stdout]).toEqual([0, expect.stringContaining("8 passed")]);
+  expect(await query(url, "SELECT DISTINCT worker FROM mcpvals.trials")).toHaveLength(2);
+  expect(times.length).toBeGreaterThan(16);
+  const spans = times.slice(8).map((time, index) => time - (times[index] ?? 0));
+  // What a request takes to get there differs.
+  expect(Math.min(...spans)).toBeGreaterThan(700);
+});
+
+it("a model that refuses a request as one too many is left alone by all workers for the time that it asks for", async () => {
+  const url = await newDatabase();
+  const arrived = Promise.withResolvers<void>();
+  const asked: number[] = [];
+  const pauses = (): Promise<readonly object[]> =>
+    query(url, "SELECT FROM mcpvals.limits WHERE name LIKE 'pause%'");
+  let refusedAt = 0;
+  // One request of each worker: the first is refused, the second answered once that is known.
+  await using provider = await startFakeProvider(async (_, index) => {
+    asked.push(performance.now());
+    if (index === 1) arrived.resolve();
+    if (index === 0) {
+      await arrived.promise;
+      refusedAt = performance.now();
+      return { status: 429, headers: { "retry-after-ms": "2500" }, message: "slow down" };
+    }
+    if (index === 1) await expect.poll(pauses).toHaveLength(1);
+    return { text: "done" };
+  });
+  using here = folderOf({
+    "tasks/a.yaml": task("a", 0).replace("spec:", "spec:\n  prompt: do it"),
+  });
+  const env = provider.env;
+  await using _ = together(new TestWorker(url, ["-j", "1"], env), new TestWorker(url, ["-j", "1"], env));
+  const args = ["run", "tasks", "-n", "4", "--agent", "anthropic/claude-sonnet-4-5", "--backend", url];
+  const { code, stdout } = await startCli(args, { cwd: here.path, env }).finished;
+  expect([code, stdout]).toEqual([0, expect.stringContaining("4 passed")]);
+  expect(asked).toHaveLength(5);
+  for (const at of asked.slice(2)) expect(at - refusedAt).toBeGreaterThan(2400);
 });
 
 it("a worker that is told to end finishes what it runs; told twice it gives it back", async () => {

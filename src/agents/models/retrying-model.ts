@@ -113,11 +113,12 @@ async function callWithRetries(
     throttledMs += Math.round(performance.now() - since);
   };
   for (let attempt = 1; ; attempt += 1) {
-    const { waiting, ...why } = account?.enter(abortSignal) ?? {};
-    if (waiting !== undefined) {
+    do {
+      const { waiting, ...why } = account?.enter(abortSignal) ?? {};
+      if (waiting === undefined) continue;
       emit({ type: "model.waiting", ...about, ...why });
       await held(waiting);
-    }
+    } while (await (account && hold(account.isPausedElsewhere(abortSignal))));
     const started = performance.now();
     try {
       const { answer, firstTokenMs } = await ask(model, params, { stream, ms: requestTimeoutMs });

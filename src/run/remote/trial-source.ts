@@ -1,6 +1,9 @@
 import type { TraceEvent } from "../../model/event.ts";
 import type { Plan, Trial } from "../../model/plan.ts";
 import type { RunEnvironment, TrialResult } from "../../model/result.ts";
+import type { RateLimit } from "../../model/server.ts";
+import type { SharedPause } from "../../process/adaptive-limit.ts";
+import type { ReserveSlots } from "../../servers/filters/filters.ts";
 
 /** A trial that a worker has taken. */
 export interface TakenTrial {
@@ -13,6 +16,10 @@ export interface TakenTrial {
 export interface TrialSource {
   /** Most trials at once. */
   readonly concurrency: number;
+  /** A pause that all workers of the run make together, by what it is for. */
+  pauseOf(key: string): SharedPause;
+  /** As {@link ReserveSlots}, for a server's limit that all workers of the run share. Rejects also when this worker has to end. */
+  reserve(server: string, limit: RateLimit, ...slots: Parameters<ReserveSlots>): ReturnType<ReserveSlots>;
   /** Refuses a plan that is not the one that was submitted. Throws McpvalsError. */
   accept(current: { readonly plan: Plan; readonly environment: RunEnvironment }): void;
   /** The next trial; undefined: there is none for now. Never throws. */

@@ -1,8 +1,12 @@
+import { scryptSync } from "node:crypto";
 import { McpvalsError, serializeError } from "../../base/error.ts";
 import type { TraceEvent } from "../../model/event.ts";
 import type { Plan, Trial } from "../../model/plan.ts";
 import type { RunEnvironment, TrialResult } from "../../model/result.ts";
+import type { RateLimit } from "../../model/server.ts";
+import type { SharedPause } from "../../process/adaptive-limit.ts";
 import { pause } from "../../process/deadline.ts";
+import type { RateSlot } from "../../servers/filters/filters.ts";
 import { persist } from "../../store/postgres/database.ts";
 import {
   type EndedTrial,
@@ -151,6 +155,43 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
         "worker/refused",
         `the files of the run ${head.id} say something else here: ${changes.join("; ")}`,
       );
+  }
+
+  pauseOf(key: string): SharedPause {
+    const { id } = this.#run.head;
+    // The key may have a secret, which could be guessed from a simple hash.
+    const name = `pause ${scryptSync(key, id, 16).toString("hex")}`;
+    return {
+      leftMs: (signal) => this.#untilAnswered(() => this.#runs.pauseLeft(id, name), signal),
+      begin: (ms) => this.#inBackground(() => this.#runs.pause(id, name, ms)),
+    };
+  }
+
+  reserve(
+    server: string,
+    { requests, perMs }: RateLimit,
+    count: number,
+    validMs: number,
+  ): Promise<readonly RateSlot[]> {
+    const name = `rate ${server} ${requests}/${perMs}`;
+    return this.#untilAnswered(async () => {
+      const asked = performance.now();
+      const waits = await this.#runs.reserve(this.#run.head.id, name, { requests, perMs, count, validMs });
+      const answered = performance.now();
+      // When in between the database looked at its clock is not known.
+      return waits.map((ms) => ({ from: answered + ms, until: asked + ms + validMs }));
+    });
+  }
+
+  /** Rejects with the reason of a signal, or of the end of this worker. */
+  async #untilAnswered<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const either = AbortSignal.any([this.#options.ending, ...(signal === undefined ? [] : [signal])]);
+    try {
+      return await this.#runs.persist(work, { signal: either, onOutage: this.#options.onOutage });
+    } catch (error) {
+      either.throwIfAborted();
+      throw error;
+    }
   }
 
   async next(): Promise<TakenTrial | undefined> {

@@ -11,7 +11,8 @@ import {
   type FiltersOptions,
   nameMatcher,
   randomSequence,
-  RateLimiter,
+  SharedRateLimiter,
+  OwnRateLimiter,
   truncateResult,
 } from "./filters.ts";
 
@@ -71,7 +72,7 @@ function connect(make: ReturnType<typeof createFilters>, client?: string) {
 }
 
 const filtered = (rules: Rules, options: Partial<FiltersOptions> = {}) => {
-  const limiter = rules.rateLimit && new RateLimiter(rules.rateLimit);
+  const limiter = rules.rateLimit && new OwnRateLimiter(rules.rateLimit);
   return connect(createFilters(specOf(rules), { seed: "0", limiter, ...options }));
 };
 
@@ -151,7 +152,7 @@ it("records the delay of a cancelled request", async () => {
 
 it("limits trials that share a server together", async () => {
   const spec = specOf({});
-  const limiter = new RateLimiter({ requests: 1, perMs: 100 });
+  const limiter = new OwnRateLimiter({ requests: 1, perMs: 100 });
   const [one, other] = [1, 2].map((seed) => connect(createFilters(spec, { seed: `${seed}`, limiter })));
   await one?.say(call(1));
   void other?.say(call(1));
@@ -416,7 +417,7 @@ it("gives undefined when no text is longer", () => {
 const never = new AbortController().signal;
 
 it("forgets aborted requests, and keeps no timer when none waits", async () => {
-  const limiter = new RateLimiter({ requests: 1, perMs: 100 });
+  const limiter = new OwnRateLimiter({ requests: 1, perMs: 100 });
   expect(limiter.pass(never)).toBeUndefined();
   const [first, second] = [new AbortController(), new AbortController()];
   const waiting = [first, second].map(({ signal }) => limiter.pass(signal));
@@ -440,7 +441,7 @@ it("never exceeds the limit in any span, keeps the order, and holds no request l
   });
   await fc.assert(
     fc.asyncProperty(cases, async ({ requests, perMs, gaps }) => {
-      const limiter = new RateLimiter({ requests, perMs });
+      const limiter = new OwnRateLimiter({ requests, perMs });
       const passed: { index: number; at: number }[] = [];
       const came: number[] = [];
       for (const [index, gap] of gaps.entries()) {
@@ -463,4 +464,39 @@ it("never exceeds the limit in any span, keeps the order, and holds no request l
     }),
     { numRuns: 50 },
   );
+});
+
+it("uses the slots that it gets in order, none too late, and asks for longer ones when all came too late", async () => {
+  const asked: (readonly [count: number, validMs: number])[] = [];
+  const slots = [
+    [100, 150],
+    [0, 50],
+    [10, 20],
+  ].map(([from = 0, until = 0]) => ({ from: performance.now() + from, until: performance.now() + until }));
+  const limiter = new SharedRateLimiter(async (count, validMs) => {
+    asked.push([count, validMs]);
+    const next = slots.shift();
+    if (next === undefined) throw new Error("no more");
+    return [next];
+  });
+  const [aborted, passed] = [new AbortController(), [] as number[]];
+  const leaving = limiter.pass(aborted.signal);
+  const passing = [1, 2].map((number) => limiter.pass(never).then(() => passed.push(number)));
+  aborted.abort(new Error("no longer"));
+  await expect(leaving).rejects.toThrow("no longer");
+  await vi.advanceTimersByTimeAsync(99);
+  expect(passed).toEqual([]);
+  const failed = expect(passing[1]).rejects.toThrow("no more");
+  await vi.advanceTimersByTimeAsync(1);
+  await failed;
+  expect([passed, asked, vi.getTimerCount()]).toEqual([
+    [1],
+    [
+      [1, 50],
+      [1, 50],
+      [1, 100],
+      [1, 200],
+    ],
+    0,
+  ]);
 });

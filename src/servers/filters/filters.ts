@@ -1,9 +1,11 @@
 import { StringDecoder } from "node:string_decoder";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { RequestId } from "@modelcontextprotocol/client";
 import picomatch from "picomatch";
 import { isJsonObject, withoutUndefined, type Json, type JsonObject } from "../../base/json.ts";
 import type { Fault, RateLimit, ServerSpec } from "../../model/server.ts";
 import { pause } from "../../process/deadline.ts";
+import { WaitingLine } from "../../process/waiting-line.ts";
 import {
   answeredId,
   calledTool,
@@ -327,57 +329,49 @@ async function hold(
   }
 }
 
-/**
- * Lets at most `requests` pass in any span of `perMs`; the others wait in order. All clients of a host share one. A timer runs only
- * while a request waits.
- */
-export class RateLimiter {
+/** Lets requests pass at a limited rate. All clients of a host share one. */
+export interface RateLimiter {
+  /** Whether a request would have to wait. */
+  readonly isFull: boolean;
+  /**
+   * Undefined when the request passes at once. Else a promise that settles when it passes, and rejects with the signal's reason
+   * when that aborts first.
+   */
+  pass(signal: AbortSignal): Promise<void> | undefined;
+}
+
+/** Lets at most `requests` pass in any span of `perMs`; the others wait in order. A timer runs only while a request waits. */
+export class OwnRateLimiter implements RateLimiter {
   readonly #limit: RateLimit;
   /** When the last `requests` requests passed, oldest first. */
   readonly #passed: number[] = [];
-  readonly #waiting: (() => void)[] = [];
+  readonly #line = new WaitingLine();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(limit: RateLimit) {
     this.#limit = limit;
   }
 
-  /** Whether a request would have to wait. */
   get isFull(): boolean {
-    return this.#waiting.length > 0 || this.#waitMs() > 0;
+    return this.#line.length > 0 || this.#waitMs() > 0;
   }
 
-  /**
-   * Undefined when the request passes at once. Else a promise that settles when it passes, and rejects with the signal's reason
-   * when that aborts first.
-   */
   pass(signal: AbortSignal): Promise<void> | undefined {
     signal.throwIfAborted();
     if (!this.isFull) return this.#note();
-    return new Promise<void>((resolve, reject) => {
-      const leave = (): void => {
-        this.#waiting.splice(this.#waiting.indexOf(go), 1);
-        this.#wake();
-        reject(signal.reason as Error);
-      };
-      const go = (): void => {
-        signal.removeEventListener("abort", leave);
-        resolve();
-      };
-      this.#waiting.push(go);
-      signal.addEventListener("abort", leave, { once: true });
-      this.#wake();
-    });
+    const passing = this.#line.join(signal, () => this.#wake());
+    this.#wake();
+    return passing;
   }
 
   #wake(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    while (this.#waiting.length > 0 && this.#waitMs() <= 0) {
+    while (this.#line.length > 0 && this.#waitMs() <= 0) {
       this.#note();
-      this.#waiting.shift()?.();
+      this.#line.next();
     }
-    if (this.#waiting.length === 0) return;
+    if (this.#line.length === 0) return;
     // A timer may fire a little early; then it is set again.
     const ms = Math.max(Math.ceil(this.#waitMs()), 1);
     this.#timer = setTimeout(() => this.#wake(), ms);
@@ -392,5 +386,63 @@ export class RateLimiter {
   #note(): undefined {
     this.#passed.push(performance.now());
     if (this.#passed.length > this.#limit.requests) this.#passed.shift();
+  }
+}
+
+/** From when until when one request may pass, by `performance.now()`. */
+export interface RateSlot {
+  readonly from: number;
+  readonly until: number;
+}
+
+/**
+ * Reserves slots for up to `count` requests, at least one. Nobody else has them, used or not. The longer one may be used (`validMs`), the
+ * longer it takes until the next one comes. Rejects when there will be none any more.
+ */
+export type ReserveSlots = (count: number, validMs: number) => Promise<readonly RateSlot[]>;
+
+/** A limit that holds over several machines: each request needs a slot, which somebody gives who knows of all. */
+export class SharedRateLimiter implements RateLimiter {
+  /** Nobody knows without asking. */
+  readonly isFull = true;
+  readonly #reserve: ReserveSlots;
+  readonly #line = new WaitingLine();
+  #isServing = false;
+  #validMs = 50;
+
+  constructor(reserve: ReserveSlots) {
+    this.#reserve = reserve;
+  }
+
+  pass(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const passing = this.#line.join(signal, () => undefined);
+    if (!this.#isServing) void this.#serve();
+    return passing;
+  }
+
+  async #serve(): Promise<void> {
+    this.#isServing = true;
+    try {
+      while (this.#line.length > 0) await this.#useSome();
+    } catch (error) {
+      this.#line.fail(error);
+    }
+    this.#isServing = false;
+  }
+
+  async #useSome(): Promise<void> {
+    let isInTime = false;
+    for (const { from, until } of await this.#reserve(this.#line.length, this.#validMs)) {
+      // A timer may fire a little early, and those who wait may leave.
+      for (let ms; (ms = from - performance.now()) > 0 && this.#line.length > 0;)
+        await sleep(Math.min(Math.ceil(ms), 1000));
+      if (this.#line.length === 0) return;
+      if (performance.now() > until) continue;
+      isInTime = true;
+      this.#line.next();
+    }
+    // Asking takes longer than that, or this machine is busy.
+    if (!isInTime) this.#validMs *= 2;
   }
 }

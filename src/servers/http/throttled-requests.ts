@@ -38,10 +38,11 @@ async function enter(
   signal: AbortSignal | undefined,
   { onHeld }: RateLimitNotes,
 ): Promise<void> {
-  const wait = limit.enter(signal);
-  if (wait === undefined) return;
-  onHeld?.(wait.waiting);
-  await wait.waiting;
+  do {
+    const wait = limit.enter(signal);
+    if (wait !== undefined) onHeld?.(wait.waiting);
+    await wait?.waiting;
+  } while (await limit.isPausedElsewhere(signal));
 }
 
 function noteChange(change: LimitChange | undefined, reason: string, notes: RateLimitNotes): void {

@@ -5,6 +5,7 @@ import { McpvalsError } from "../../base/error.ts";
 import type { Budget } from "../../model/eval.ts";
 import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
 import type { RunHead } from "../../model/result.ts";
+import type { RateLimit } from "../../model/server.ts";
 import type { BundledFile, BundleManifest } from "../bundle.ts";
 import { Database, databaseError, isDriverError, persist, type Persistence, type Sql } from "./database.ts";
 import { grantWorkers, migrate, oneAtATime, queueSchema } from "./schema.ts";
@@ -635,11 +636,57 @@ export class RemoteRuns implements AsyncDisposable {
     return { lost: leases.length === 0 ? [] : await this.#lost(run, leases), state: row?.state ?? "ended" };
   }
 
+  /** How long a pause of a run still is, in milliseconds. */
+  async pauseLeft(run: string, name: string): Promise<number> {
+    const [row] = await this.#database.query<{ ms: number }>(
+      `SELECT free[1] - ${clockMs} AS ms FROM mcpvals.limits WHERE run = $1 AND name = $2`,
+      [run, name],
+    );
+    return row?.ms ?? 0;
+  }
+
+  /** Begins a pause, or makes it longer. */
+  async pause(run: string, name: string, ms: number): Promise<void> {
+    await this.#database.query(
+      `INSERT INTO mcpvals.limits (run, name, free) VALUES ($1, $2, ARRAY[${clockMs} + $3::float8])
+       ON CONFLICT (run, name) DO UPDATE SET free = ARRAY[greatest(limits.free[1], excluded.free[1])]`,
+      [run, name, ms],
+    );
+  }
+
+  /**
+   * Takes the next free places of a rate, up to `count`: in how many milliseconds each begins. At most `requests` begin or are used in any
+   * span of `perMs`, when none is used later than `validMs` after its beginning.
+   */
+  async reserve(
+    run: string,
+    name: string,
+    { requests, perMs, count, validMs }: RateLimit & { readonly count: number; readonly validMs: number },
+  ): Promise<readonly number[]> {
+    // A large limit is kept in parts of its span, so that the row stays small.
+    const parts = Math.ceil(requests / maxPlaces);
+    const places = Math.floor(requests / parts);
+    const [row] = await this.#database.query<{ next: readonly number[]; now: number }>(
+      `INSERT INTO mcpvals.limits (run, name, free)
+       VALUES ($1, $2, array_fill(0::float8, ARRAY[$3::int - $4::int]) || array_fill(${clockMs} + $5::float8, ARRAY[$4::int]))
+       ON CONFLICT (run, name) DO UPDATE SET free = limits.free[$4::int + 1:] ||
+         ARRAY(SELECT greatest(at, ${clockMs}) + $5 FROM unnest(limits.free[1:$4]) WITH ORDINALITY AS place(at, n) ORDER BY n)
+       RETURNING free[$3::int - $4::int + 1:] AS next, ${clockMs} AS now`,
+      [run, name, places, Math.min(count, places), perMs / parts + validMs],
+    );
+    if (row === undefined) throw this.#notFound(run);
+    return row.next.map((at) => Math.max(at - row.now - perMs / parts - validMs, 0));
+  }
+
   /** Gives the trials of dead workers back, in all runs. */
   async superviseAll(): Promise<void> {
     for (const { id, state } of await this.list()) if (state !== "ended") await this.#queue.supervise(id);
   }
 }
+
+/** The clock of the database, which is the same for all. */
+const clockMs = "(extract(epoch FROM clock_timestamp()) * 1000)::float8";
+const maxPlaces = 1000;
 
 /** Events of those trials only that are still taken under their number. */
 const insertEvents = `

@@ -11,7 +11,8 @@ const workerRole = "mcpvals_worker";
  * The changes of the schema, each in a transaction, from the first version on. A published one never changes: add another.
  *
  * `trials.fence` counts how often a trial was taken: only the last who took it can write. `ended_xid` is the transaction that ended it, so
- * that a reader misses none of several that commit in another order.
+ * that a reader misses none of several that commit in another order. `limits.free` has the times, in milliseconds of the clock of the database, from
+ * which on each of so many places is free.
  */
 const migrations: readonly string[] = [
   `CREATE TABLE mcpvals.files (
@@ -67,6 +68,12 @@ const migrations: readonly string[] = [
     seen_at timestamptz NOT NULL DEFAULT now(),
     refused json NOT NULL DEFAULT '{}'
   );`,
+  `CREATE TABLE mcpvals.limits (
+    run text NOT NULL REFERENCES mcpvals.runs ON DELETE CASCADE,
+    name text NOT NULL,
+    free float8[] NOT NULL,
+    PRIMARY KEY (run, name)
+  );`,
 ];
 
 /** What {@link workerRole} may do. Repeated after each migration, since pg-boss may have made new tables. */
@@ -75,7 +82,7 @@ const grants = `
   GRANT SELECT ON ALL TABLES IN SCHEMA ${ownSchema} TO ${workerRole};
   GRANT UPDATE (state, fence, released, worker, bytes, interrupted, ended_xid) ON ${ownSchema}.trials TO ${workerRole};
   GRANT INSERT ON ${ownSchema}.events TO ${workerRole};
-  GRANT INSERT, UPDATE ON ${ownSchema}.workers TO ${workerRole};
+  GRANT INSERT, UPDATE ON ${ownSchema}.workers, ${ownSchema}.limits TO ${workerRole};
   GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${queueSchema} TO ${workerRole};
   GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA ${queueSchema} TO ${workerRole};`;
 
