@@ -4,6 +4,7 @@ import {
   existsSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -62,12 +63,24 @@ it("leaves out what git ignores, and changes with every file", async () => {
 it("refuses a file with a secret, without showing it", async () => {
   using folder = folderOf(files);
   const secrets = [{ name: "API_KEY", value: "value-of-the-key" }];
-  writeFileSync(join(folder.path, "config.ts"), "const key = 'value-of-the-key';");
-  const error: unknown = await createBundle(folder.path, { secrets }).catch((cause: unknown) => cause);
-  expect(error).toMatchObject({
-    code: "bundle/secret",
-    message: "config.ts has the value of a secret: API_KEY",
-  });
+  const refusal = async (name: string, content: string): Promise<unknown> => {
+    const path = join(folder.path, name);
+    writeFileSync(path, content);
+    const error: unknown = await createBundle(folder.path, { secrets }).catch((cause: unknown) => cause);
+    rmSync(path);
+    return error;
+  };
+  const encoded = Buffer.from("user:value-of-the-key").toString("base64");
+  const hex = Buffer.from("value-of-the-key").toString("hex");
+  for (const [name, content, message] of [
+    ["config.ts", "const key = 'value-of-the-key';", "config.ts has the value of a secret: API_KEY"],
+    ["a.json", `{"auth": "Basic ${encoded}"}`, "a.json has the value of a secret: API_KEY base64"],
+    ["a.bin", `\0\xff${hex}\0`, "a.bin has the value of a secret: API_KEY hex"],
+    ["value-of-the-key.txt", "", "the name [secret:API_KEY].txt has the value of a secret: API_KEY"],
+  ] as const)
+    expect(await refusal(name, content)).toMatchObject({ code: "bundle/secret", message });
+  // A part of one where a line ends is none.
+  expect(await refusal("a.txt", "value-of\n")).toHaveProperty("manifest");
 });
 
 it("takes no file for what it is not, and leaves nothing half-written", async () => {

@@ -6,7 +6,7 @@ import { McpvalsError } from "../base/error.ts";
 import { isInside } from "../base/files.ts";
 import { maxBundleBytes, maxBundleFiles } from "../base/limits.ts";
 import { ignoredByGit } from "../process/folders.ts";
-import type { Secret } from "../trace/redact.ts";
+import { createRedactor, type Redactor, type Secret } from "../trace/redact.ts";
 
 /** A file of a bundle, or a link to another. */
 export interface BundledFile {
@@ -32,18 +32,19 @@ const leftOut =
 
 /**
  * Collects the files below a folder that git does not ignore. `read` gives their content, or throws `bundle/changed`. Throws `bundle/too-large`, and `bundle/secret` for a file
- * with the value of a secret.
+ * with the value of a secret, also encoded, or in its name.
  */
 export async function createBundle(
   root: string,
   { secrets }: { readonly secrets: readonly Secret[] },
 ): Promise<{ readonly manifest: BundleManifest; readonly read: (file: BundledFile) => Promise<Buffer> }> {
   const ignored = new Set(await ignoredByGit(root));
+  const redact = createRedactor(secrets);
   const files: BundledFile[] = [];
   const sizes: { readonly path: string; readonly size: number }[] = [];
   for await (const path of filesBelow(root, ignored)) {
     const name = relative(root, path).replaceAll("\\", "/");
-    const file = await bundled(path, name, { root, secrets });
+    const file = await bundled(path, name, { root, redact });
     if (file === undefined) continue;
     files.push(file);
     sizes.push({ path: name, size: (await lstat(path)).size });
@@ -76,8 +77,15 @@ async function* filesBelow(folder: string, ignored: ReadonlySet<string>): AsyncG
 async function bundled(
   path: string,
   name: string,
-  { root, secrets }: { readonly root: string; readonly secrets: readonly Secret[] },
+  { root, redact }: { readonly root: string; readonly redact: Redactor },
 ): Promise<BundledFile | undefined> {
+  const refuse = (place: string, secret: string | undefined): void => {
+    if (secret === undefined) return;
+    throw new McpvalsError("bundle/secret", `${place} has the value of a secret: ${secret}`, {
+      hint: "It would go to the database and to all workers. Write ${NAME} in its place, and set that variable where the workers run.",
+    });
+  };
+  refuse(`the name ${redact(name)}`, redact.nameIn(name));
   const stats = await lstat(path);
   if (stats.isSymbolicLink()) {
     const target = resolve(dirname(path), await readlink(path));
@@ -86,11 +94,7 @@ async function bundled(
       : undefined;
   }
   const content = await readFile(path);
-  const secret = secrets.find(({ value }) => content.includes(value));
-  if (secret !== undefined)
-    throw new McpvalsError("bundle/secret", `${name} has the value of a secret: ${secret.name}`, {
-      hint: "It would go to the database and to all workers. Write ${NAME} in its place, and set that variable where the workers run.",
-    });
+  refuse(name, redact.nameIn(content.toString()));
   return {
     path: name,
     sha256: hash(content),

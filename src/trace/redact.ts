@@ -162,6 +162,12 @@ export interface Redact {
   readonly valueOf: (name: string) => string | undefined;
 }
 
+/** Knows the secrets, too. */
+export interface Redactor extends Redact {
+  /** Name of a secret that a text has all of, and in which form; undefined: it has none. Well-known shapes do not count. */
+  readonly nameIn: (text: string) => string | undefined;
+}
+
 /** Shorter numbers are ports, counts and ids more often than secrets. */
 const secretNumber = /^[1-9]\d{7,}$/;
 
@@ -207,7 +213,7 @@ const shapeHints =
  * traces are written in. Other than that the result is like the value: no member is lost, and what is nested too deeply to
  * be written says so.
  */
-export function createRedactor(secrets: readonly Secret[]): Redact {
+export function createRedactor(secrets: readonly Secret[]): Redactor {
   const names = new Map<string, string>();
   const labelOf = createLabels();
   let replace: Replace | undefined;
@@ -232,8 +238,14 @@ export function createRedactor(secrets: readonly Secret[]): Redact {
   const redact = <T>(value: T): T => change(value, current().redactText);
   const fromOutside = <T>(value: T): T =>
     change(value, (text) => current().redactText(withoutSecretMarks(text)));
+  const nameIn = (text: string): string | undefined => {
+    const found = current()
+      .finder.findIn(text)
+      .find(({ whole }) => whole);
+    return found && names.get(found.form);
+  };
   const valueOf = (name: string): string | undefined => [...names].find(([, label]) => label === name)?.[0];
-  return Object.assign(redact, { fromOutside, isClean, add, valueOf });
+  return Object.assign(redact, { fromOutside, isClean, nameIn, add, valueOf });
 }
 
 /** Replaces the secrets that are known so far. */

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { createServer, connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -45,6 +45,11 @@ class TestWorker implements AsyncDisposable {
 
   constructor(url: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
     this.cli = startCli(["worker", url, ...args], { cwd: this.#folder.path, env });
+  }
+
+  /** Where it unpacks runs. */
+  get folder(): string {
+    return join(this.#folder.path, ".mcpvals/worker");
   }
 
   kill(): void {
@@ -453,6 +458,33 @@ it("a network that drops everything for a while delays the run, and nothing else
   const { code, stderr } = await follower.finished;
   expect([code, stderr]).toEqual([1, expect.anything()]);
   await expectOnce(here.path, url, 30);
+});
+
+it("a worker that may be idle for a while ends when the database does not answer for so long", async () => {
+  const url = await newDatabase();
+  const proxy = await stallingProxy(postgres.port);
+  const through = new URL(url);
+  through.host = `127.0.0.1:${proxy.port}`;
+  using here = folderOf({ "tasks/a.yaml": task("a", 60) });
+  const follower = startCli(["run", "tasks", "-n", "2", "-j", "1", "--backend", url], { cwd: here.path });
+  await using first = new TestWorker(url, ["-j", "1"]);
+  await expect
+    .poll(() => query(url, "SELECT FROM mcpvals.trials WHERE state = 'running'").catch(() => []), {
+      timeout: 60_000,
+    })
+    .toHaveLength(1);
+  // It has joined the run, and waits for the other to give its trial up.
+  await using second = new TestWorker(through.href, ["-j", "1", "--idle", "1s"]);
+  await expect
+    .poll(() => existsSync(second.folder) && readdirSync(second.folder), { timeout: 60_000 })
+    .toHaveLength(1);
+  proxy[Symbol.dispose]();
+  const { code, stderr } = await second.cli.finished;
+  expect([code, stderr]).toEqual([3, expect.stringContaining("store/unreachable")]);
+  expect(readdirSync(second.folder)).toEqual([]);
+  expect(first.cli.child.exitCode).toBeNull();
+  follower.child.kill("SIGKILL");
+  await follower.finished;
 });
 
 it("says what is wrong with a database", async () => {

@@ -32,7 +32,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--folder <dir>", "folder that the files of runs are unpacked in (default: .mcpvals/worker)")
     .option(
       "--idle <duration>",
-      "end when there was nothing to do for so long, such as 5m (default: never)",
+      "end when there was nothing to do, or the database did not answer, for so long, such as 5m (default: never)",
       duration,
     )
     .action(async (url: string | undefined, flags: WorkerFlags) => setExitCode(await execute(url, flags)));
@@ -60,7 +60,7 @@ async function execute(url: string | undefined, flags: WorkerFlags): Promise<num
     draining: interrupt.first,
     ending: interrupt.second,
     ...exact({ idleMs: idle }),
-    execute: (run, session, at) => runTaken(run, session, { cwd: at, signal: interrupt.second }),
+    execute: (run, session, { folder: cwd, ending: signal }) => runTaken(run, session, { cwd, signal }),
     onNote: writeNote,
   });
   return 0;

@@ -159,7 +159,7 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
 
   pauseOf(key: string): SharedPause {
     const { id } = this.#run.head;
-    // The key may have a secret, which could be guessed from a simple hash.
+    // The key may have a secret, which nobody must be able to guess from this name.
     const name = `pause ${scryptSync(key, id, 16).toString("hex")}`;
     return {
       leftMs: (signal) => this.#untilAnswered(() => this.#runs.pauseLeft(id, name), signal),
@@ -265,6 +265,11 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
     this.#closed.abort();
     await this.#background;
     if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  /** Whether it runs no trial. */
+  get isIdle(): boolean {
+    return this.#open.size === 0;
   }
 
   get #mayTake(): boolean {

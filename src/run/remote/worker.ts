@@ -7,7 +7,7 @@ import { pause } from "../../process/deadline.ts";
 import { ownMark, removeFolder, removeLeftovers } from "../../process/folders.ts";
 import { unpackBundle } from "../../store/bundle.ts";
 import { databaseError, persist } from "../../store/postgres/database.ts";
-import { RemoteRuns, type SubmittedRun } from "../../store/postgres/runs.ts";
+import { lostAfterMs, RemoteRuns, type SubmittedRun } from "../../store/postgres/runs.ts";
 import { Places, WorkerSession } from "./worker-session.ts";
 
 /** How a worker works. */
@@ -22,10 +22,14 @@ export interface WorkerOptions {
   readonly draining: AbortSignal;
   /** Aborting it ends the running trials, and gives them back. */
   readonly ending: AbortSignal;
-  /** End when there has been nothing to do for so long, in milliseconds. Absent: never. */
+  /** End when there has been nothing to do, or no answer of the database, for so long, in milliseconds. Absent: never. */
   readonly idleMs?: number;
   /** Runs the trials of a session with the files in a folder. Throws what keeps it from running any. */
-  readonly execute: (run: SubmittedRun, session: WorkerSession, folder: string) => Promise<void>;
+  readonly execute: (
+    run: SubmittedRun,
+    session: WorkerSession,
+    at: { readonly folder: string; readonly ending: AbortSignal },
+  ) => Promise<void>;
   /** What it does, a line each. */
   readonly onNote: (note: string) => void;
 }
@@ -43,12 +47,12 @@ export function platformHere(): string {
 
 /**
  * Takes trials of the runs in a database and runs them, until it is told to end. Throws, when it begins, `usage/invalid-option`,
- * `store/unreachable`, `store/no-access` and `store/other-schema`.
+ * `store/no-access` and `store/other-schema`, and `store/unreachable` also later.
  */
 export async function runWorker(url: string, options: WorkerOptions): Promise<void> {
   await using runs = await RemoteRuns.open(url, {
     connections: 6,
-    waitMs: longestWaitMs,
+    waitMs: Math.min(longestWaitMs, options.idleMs ?? Infinity),
     signal: options.draining,
     onOutage: (error) => options.onNote(`${messageOf(error)}; trying again`),
   });
@@ -62,8 +66,12 @@ class Worker {
   readonly #id = `${hostname()}-${process.pid}-${randomBytes(2).toString("hex")}`;
   readonly #places: Places;
   readonly #sessions = new Map<string, Promise<void>>();
+  readonly #joined = new Set<WorkerSession>();
   /** Why it takes no trial of a run, by id. */
   readonly #refused = new Map<string, string>();
+  readonly #lost = new AbortController();
+  /** When the database answered last. */
+  #heardAt = performance.now();
   #isAway = false;
 
   constructor(runs: RemoteRuns, options: WorkerOptions) {
@@ -74,6 +82,7 @@ class Worker {
 
   async work(): Promise<void> {
     const { draining, ending, idleMs = Infinity, onNote, concurrency, labels } = this.#options;
+    let outage: unknown;
     const having = labels.length === 0 ? "" : `, labels ${labels.join(", ")}`;
     onNote(`worker ${this.#id} takes trials from ${this.#runs.name}: ${concurrency} at once${having}`);
     let reported = -Infinity;
@@ -97,15 +106,33 @@ class Worker {
         }
         if (this.#isAway) onNote(`the database ${this.#runs.name} answers again`);
         this.#isAway = false;
+        this.#heardAt = performance.now();
       } catch (error) {
         this.#onOutage(error);
+        outage = error;
       }
-      if (this.#sessions.size > 0) busy = performance.now();
-      if (performance.now() - busy > idleMs) break;
+      const now = performance.now();
+      if (this.#sessions.size > 0) busy = now;
+      if (!this.#isAway && now - busy > idleMs) break;
+      // What runs is lost to other workers only after a while.
+      const isIdle = [...this.#joined].every((session) => session.isIdle);
+      const patienceMs = isIdle ? idleMs : Math.max(idleMs, lostAfterMs);
+      if (now - this.#heardAt > patienceMs) {
+        this.#lost.abort(databaseError(outage, this.#runs.name));
+        break;
+      }
       await pause(lookEveryMs, draining).catch(() => undefined);
     }
     await Promise.all(this.#sessions.values());
+    this.#lost.signal.throwIfAborted();
     if (ending.aborted) onNote("its trials were given back");
+  }
+
+  /** Those that it is given, and that of a database that is gone. */
+  get #signals(): Pick<WorkerOptions, "draining" | "ending"> {
+    const { draining, ending } = this.#options;
+    const { signal } = this.#lost;
+    return { draining: AbortSignal.any([draining, signal]), ending: AbortSignal.any([ending, signal]) };
   }
 
   #onOutage(error: unknown): void {
@@ -148,7 +175,8 @@ class Worker {
 
   /** Runs trials of a run as long as there are some. Never throws. */
   async #join(id: string): Promise<void> {
-    const { execute, folder: root, onNote, draining, ending, concurrency } = this.#options;
+    const { execute, folder: root, onNote, concurrency } = this.#options;
+    const { draining, ending } = this.#signals;
     let folder: string | undefined;
     let session: WorkerSession | undefined;
     try {
@@ -167,9 +195,11 @@ class Worker {
         ending,
         onOutage: again.onOutage,
       });
+      this.#joined.add(session);
       try {
-        await execute(run, session, folder);
+        await execute(run, session, { folder, ending });
       } finally {
+        this.#joined.delete(session);
         await session[Symbol.asyncDispose]();
       }
       onNote(`${session.taken} trials of the run ${id} have run`);

@@ -15,6 +15,7 @@ const decompress = promisify(gunzip);
 
 /** A worker that does not say for so long that it runs a trial has ended, in seconds. pg-boss takes no less than 10. */
 const heartbeatSeconds = 15;
+export const lostAfterMs = heartbeatSeconds * 1000;
 /** Longest that a trial may take: pg-boss takes no more. */
 const longestTrialSeconds = 24 * 60 * 60;
 /** Workers that end while they run a trial, until the trial is an error. */
