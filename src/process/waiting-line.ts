@@ -20,7 +20,7 @@ export class WaitingLine {
       };
       const place = {
         go: () => settle(resolve),
-        fail: (error: unknown) => settle(() => reject(error as Error)),
+        fail: (error: unknown) => settle(() => reject(error)),
       };
       this.#waiting.push(place);
       signal?.addEventListener("abort", leave, { once: true });

@@ -79,13 +79,7 @@ async function bundled(
   name: string,
   { root, redact }: { readonly root: string; readonly redact: Redactor },
 ): Promise<BundledFile | undefined> {
-  const refuse = (place: string, secret: string | undefined): void => {
-    if (secret === undefined) return;
-    throw new McpvalsError("bundle/secret", `${place} has the value of a secret: ${secret}`, {
-      hint: "It would go to the database and to all workers. Write ${NAME} in its place, and set that variable where the workers run.",
-    });
-  };
-  refuse(`the name ${redact(name)}`, redact.nameIn(name));
+  refuseSecret(`the name ${redact(name)}`, redact.nameIn(name));
   const stats = await lstat(path);
   if (stats.isSymbolicLink()) {
     const target = resolve(dirname(path), await readlink(path));
@@ -94,12 +88,20 @@ async function bundled(
       : undefined;
   }
   const content = await readFile(path);
-  refuse(name, redact.nameIn(content.toString()));
+  refuseSecret(name, redact.nameIn(content.toString()));
   return {
     path: name,
     sha256: hash(content),
     ...((stats.mode & 0o100) !== 0 && { isExecutable: true as const }),
   };
+}
+
+/** Throws where a secret was found. */
+function refuseSecret(place: string, secret: string | undefined): void {
+  if (secret === undefined) return;
+  throw new McpvalsError("bundle/secret", `${place} has the value of a secret: ${secret}`, {
+    hint: "It would go to the database and to all workers. Write ${NAME} in its place, and set that variable where the workers run.",
+  });
 }
 
 function tooLarge(

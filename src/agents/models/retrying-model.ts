@@ -113,12 +113,14 @@ async function callWithRetries(
     throttledMs += Math.round(performance.now() - since);
   };
   for (let attempt = 1; ; attempt += 1) {
-    do {
+    for (let isPaused = true; isPaused;) {
       const { waiting, ...why } = account?.enter(abortSignal) ?? {};
-      if (waiting === undefined) continue;
-      emit({ type: "model.waiting", ...about, ...why });
-      await held(waiting);
-    } while (await (account && hold(account.isPausedElsewhere(abortSignal))));
+      if (waiting !== undefined) {
+        emit({ type: "model.waiting", ...about, ...why });
+        await held(waiting);
+      }
+      isPaused = account !== undefined && (await hold(account.isPausedElsewhere(abortSignal)));
+    }
     const started = performance.now();
     try {
       const { answer, firstTokenMs } = await ask(model, params, { stream, ms: requestTimeoutMs });
