@@ -125,6 +125,9 @@ export const errorCatalogue = {
   "store/corrupt": environment(
     "A file of the run is missing or does not match its checksum. It was changed or damaged after it was written: do not rely on totals of this run.",
   ),
+  "store/deleted": environment(
+    "The run was deleted from its database while it was followed. What had ended before is in the folder of runs.",
+  ),
   "export/no-package": environment(
     "The package that sends spans is not installed. Install it beside mcpvals, as the message says.",
   ),

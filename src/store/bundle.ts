@@ -140,7 +140,10 @@ export async function unpackBundle(
         continue;
       }
       const content = await read(sha256);
-      if (hash(content) !== sha256) throw corrupt(path, "its content does not match its hash");
+      if (hash(content) !== sha256)
+        throw corrupt(path, "what is stored of it does not match its hash", {
+          hint: "Start the run again, which stores the file anew.",
+        });
       await writeFile(target, content, { flag: "wx" });
       if (isExecutable === true) await chmod(target, 0o755);
     }
@@ -150,8 +153,8 @@ export async function unpackBundle(
   }
 }
 
-function corrupt(path: string, reason: string): McpvalsError {
-  return new McpvalsError("store/corrupt", `the file ${path} of the run cannot be used: ${reason}`);
+function corrupt(path: string, reason: string, details: { readonly hint?: string } = {}): McpvalsError {
+  return new McpvalsError("store/corrupt", `the file ${path} of the run cannot be used: ${reason}`, details);
 }
 
 function hash(content: string | Uint8Array): string {

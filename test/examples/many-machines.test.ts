@@ -1,11 +1,12 @@
-import { cpSync, readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { cpSync, readFileSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import * as models from "@kubernetes/client-node";
 import { expect, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import type { RunResult } from "../../src/model/result.ts";
 import { asObject } from "../../src/base/json.ts";
-import { folderOf, root, runHere } from "../support/cli.ts";
+import { folderOf, root, runHere, startCli } from "../support/cli.ts";
 
 const example = join(root, "examples/many-machines");
 
@@ -43,6 +44,26 @@ it("has only fields that Kubernetes has", () => {
   expect(unknownKeys(wrong, "V1Deployment", "Deployment")).toEqual([
     "Deployment.spec.template.spec.containers[0].nam",
   ]);
+});
+
+it("has a probe that passes while a worker is alive, also without its database, and fails when it hangs", async () => {
+  const [, deployment] = parseAllDocuments(readFileSync(join(example, "kubernetes.yaml"), "utf8"));
+  const path = ["spec", "template", "spec", "containers", 0, "livenessProbe", "exec", "command"];
+  const command: unknown = deployment?.toJS() && deployment.getIn(path, true);
+  const [program = "", ...args] = (command as { toJSON(): string[] }).toJSON();
+  using folder = folderOf({});
+  const probe = (): number | null => spawnSync(program, args, { cwd: folder.path }).status;
+  expect(probe()).not.toBe(0);
+  const worker = startCli(["worker", "postgres://127.0.0.1:1/none"], { cwd: folder.path });
+  await expect.poll(probe, { timeout: 60_000 }).toBe(0);
+  const file = join(folder.path, ".mcpvals/worker/alive");
+  const before = new Date(Date.now() - 120_000);
+  utimesSync(file, before, before);
+  await expect.poll(probe, { timeout: 60_000 }).toBe(0);
+  worker.child.kill("SIGKILL");
+  await worker.finished;
+  utimesSync(file, before, before);
+  expect(probe()).toBe(1);
 });
 
 it("passes on one machine", async () => {

@@ -228,8 +228,16 @@ it("Ctrl-C lets no further trial begin, and resume goes on with the others", asy
   expect([summary.skip > 0, summary.pass + summary.skip]).toEqual([true, 8]);
   const locally = await startCli(["resume", "latest"], { cwd: here.path }).finished;
   expect([locally.code, locally.stderr]).toEqual([2, expect.stringContaining("is in the database")]);
+  // Who has shown it before sees what came of it since.
+  using elsewhere = folderOf({});
+  const shown = async (): Promise<readonly unknown[]> => {
+    const { code } = await startCli(["show", `${url}#latest`], { cwd: elsewhere.path }).finished;
+    return [code, resultIn(elsewhere.path).summary];
+  };
+  expect(await shown()).toEqual([130, summary]);
   const resumed = await startCli(["resume", `${url}#latest`], { cwd: here.path }).finished;
   expect([resumed.code, resultIn(here.path).summary.pass]).toEqual([0, 8]);
+  expect(await shown()).toEqual([0, resultIn(here.path).summary]);
   await expectOnce(here.path, url, 8);
 });
 
@@ -267,7 +275,9 @@ toolHealthSuites: [{ name: s, tests: [{ name: echo, args: { message: hello }, ex
   });
   await worker.cli.until(/takes no trial of the run/);
   await follower.until(/no worker takes these trials/);
-  expect(worker.cli.output().stderr + follower.output().stderr).toContain("SOME_KEY");
+  const said = worker.cli.output().stderr + follower.output().stderr;
+  expect(said).toContain("SOME_KEY");
+  expect(said).not.toContain(String.raw`\n`);
   expect(
     worker.cli.output().stderr +
       JSON.stringify(await query(url, "SELECT head, plan, bundle FROM mcpvals.runs")),
@@ -476,15 +486,33 @@ it("a worker that may be idle for a while ends when the database does not answer
   // It has joined the run, and waits for the other to give its trial up.
   await using second = new TestWorker(through.href, ["-j", "1", "--idle", "1s"]);
   await expect
-    .poll(() => existsSync(second.folder) && readdirSync(second.folder), { timeout: 60_000 })
+    .poll(() => existsSync(second.folder) && readdirSync(second.folder).filter((name) => name !== "alive"), {
+      timeout: 60_000,
+    })
     .toHaveLength(1);
   proxy[Symbol.dispose]();
   const { code, stderr } = await second.cli.finished;
   expect([code, stderr]).toEqual([3, expect.stringContaining("store/unreachable")]);
-  expect(readdirSync(second.folder)).toEqual([]);
+  expect(readdirSync(second.folder)).toEqual(["alive"]);
   expect(first.cli.child.exitCode).toBeNull();
-  follower.child.kill("SIGKILL");
-  await follower.finished;
+  // Interrupted twice, the run is cancelled, and there is a report.
+  follower.child.kill("SIGINT");
+  await follower.until(/no further trial begins/);
+  await delay(150);
+  follower.child.kill("SIGINT");
+  const cancelled = await follower.finished;
+  expect([cancelled.code, cancelled.stdout]).toEqual([
+    130,
+    expect.stringContaining("The run was interrupted"),
+  ]);
+  await expect
+    .poll(() => query(url, "SELECT state, interrupted FROM mcpvals.trials ORDER BY state"), {
+      timeout: 60_000,
+    })
+    .toEqual([
+      { state: "cancelled", interrupted: false },
+      { state: "ended", interrupted: true },
+    ]);
 });
 
 it("says what is wrong with a database", async () => {
@@ -517,6 +545,11 @@ it("says what is wrong with a database", async () => {
     2,
     expect.stringContaining("store/no-access"),
   ]);
+  const { code, stderr } = await startCli(["worker", `${url}?sslmode=require`, "--idle", "1s"], {
+    cwd: here.path,
+  }).finished;
+  expect([code, stderr]).toEqual([3, expect.stringContaining("does not support SSL")]);
+  expect(stderr).not.toMatch(/warning/i);
   // Somebody without rights, before and after there are tables.
   await query(url, "CREATE ROLE nobody LOGIN PASSWORD 'secret'; REVOKE CREATE ON SCHEMA public FROM PUBLIC");
   const nobody = changed((parts) => ([parts.username, parts.password] = ["nobody", "secret"]));
@@ -548,7 +581,39 @@ it("a file that was cut in the database is refused before a trial is taken", asy
   await using worker = new TestWorker(url);
   await worker.cli.until(/takes no trial of the run/);
   await follower.until(/no worker takes these trials/);
+  expect(worker.cli.output().stderr).toContain("hint: Start the run again");
   expect(await query(url, "SELECT FROM mcpvals.trials WHERE fence > 0")).toEqual([]);
-  follower.child.kill("SIGKILL");
-  await follower.finished;
+  await query(url, "DELETE FROM mcpvals.runs");
+  const { code, stderr } = await follower.finished;
+  expect([code, stderr]).toEqual([3, expect.stringContaining("store/deleted")]);
+  expect((await startCli(["run", "tasks", "--backend", url], { cwd: here.path }).finished).code).toBe(1);
+});
+
+it("who may only read shows and follows a run that goes on, and one that has ended", async () => {
+  const url = await newDatabase();
+  using here = folderOf({ "tasks/a.yaml": task("a", 4), "tasks/b.yaml": task("b", 0) });
+  await using _ = new TestWorker(url, ["-j", "2"]);
+  const follower = startCli(["run", "tasks", "--backend", url], { cwd: here.path });
+  const states = (): Promise<readonly object[]> =>
+    query(url, "SELECT state FROM mcpvals.trials ORDER BY state").catch(() => []);
+  await expect.poll(states, { timeout: 60_000 }).toEqual([{ state: "ended" }, { state: "running" }]);
+  await query(url, "CREATE ROLE reader LOGIN PASSWORD 'secret' IN ROLE mcpvals_reader");
+  const reading = new URL(url);
+  [reading.username, reading.password] = ["reader", "secret"];
+  using elsewhere = folderOf({});
+  const say = (...args: readonly string[]): Promise<CliOutcome> =>
+    startCli([...args, `${reading.href}#latest`], { cwd: elsewhere.path }).finished;
+  const attached = say("attach");
+  using another = folderOf({});
+  const shown = await startCli(["show", `${reading.href}#latest`], { cwd: another.path }).finished;
+  expect([shown.code, shown.stderr]).toEqual([
+    130,
+    expect.stringContaining("the run still goes on: 1 of 2 trials have not ended"),
+  ]);
+  expect(shown.stdout).not.toContain("mcpvals resume");
+  expect([(await attached).code, (await follower.finished).code]).toEqual([0, 0]);
+  const again = await say("attach", "--reporter", "json");
+  const { durationMs } = JSON.parse(again.stdout) as RunResult;
+  expect([again.code, durationMs]).toEqual([0, resultIn(here.path).durationMs]);
+  expect(durationMs).toBeGreaterThan(4000);
 });

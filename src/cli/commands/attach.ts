@@ -39,8 +39,8 @@ interface FollowedOutcome {
 
 /** What the first and the second interruption of who follows a run do. */
 const stages = [
-  "Interrupted: no further trial begins; waiting for those that run. Interrupt again to end them.",
-  "Cancelled: running trials end.",
+  "Interrupted: no further trial begins; waiting for those that run. Interrupt again to end them, and to wait no longer.",
+  "Interrupted again: telling the workers to end the running trials.",
 ] as const;
 
 /** Follows a run of a database; with `resume` what was stopped goes on. Throws McpvalsError. */

@@ -144,11 +144,14 @@ export async function showRun(
   }
   const reporters = createMultiplexer(openReporters(specs));
   const { command, ...head } = opened;
+  // Bringing it here has said whether it goes on, and resuming it is another command.
+  const isRemote = command?.flags["backend"] !== undefined;
   const goesOn = runState(opened.folder, readHead(opened.folder)) === "running";
   // It begins at once, since reading a large run takes a while.
-  await reporters.onRunStart({ ...head, ...(goesOn ? {} : { command }), coverage });
+  await reporters.onRunStart({ ...head, ...(goesOn || isRemote ? {} : { command }), coverage });
   const { result, evidence, torn } = await readRunEnd(opened);
-  if (goesOn) writeError("note: the run still goes on: what has not ended yet is shown as interrupted");
+  if (goesOn && !isRemote)
+    writeError("note: the run still goes on: what has not ended yet is shown as interrupted");
   else noteTorn({ torn });
   for (const trial of result.trials) await reporters.onTrialEnd(trial);
   await reporters.onRunEnd({ result, evidence });

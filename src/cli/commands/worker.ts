@@ -39,8 +39,8 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 }
 
 const stages = [
-  "Interrupted: takes no further trial, and ends when those that run have ended. Interrupt again to give them back.",
-  "Giving the running trials back.",
+  "Interrupted: takes no further trial, and ends when those that run have ended. Interrupt again to end these.",
+  "Ending the running trials. Other workers take them: at once where the database answers, else when it has not heard of this one for 15 seconds.",
 ] as const;
 
 /** Returns the exit code. Throws McpvalsError before anything starts. */

@@ -167,9 +167,9 @@ async function bring(
       ...run.rules,
       wait: false,
     });
-    if (followed.result === undefined)
+    if (followed.open !== undefined)
       options.onNote?.(
-        `the run ${id} still goes on: ${followed.open} of ${run.plan.trials.length} trials have not ended`,
+        `the run still goes on: ${followed.open} of ${run.plan.trials.length} trials have not ended, which are shown as interrupted`,
       );
     return followed.folder;
   } catch (error) {

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { McpvalsError } from "../../base/error.ts";
+import { McpvalsError, messageOf } from "../../base/error.ts";
 import { type Json, withoutUndefined } from "../../base/json.ts";
 import type { TraceEvent } from "../../model/event.ts";
 import type { Budget } from "../../model/eval.ts";
@@ -56,7 +56,7 @@ const trialsAtOnce = 500;
 /**
  * Takes what workers record of a run into its folder, trial by trial as they end, and reports it as a run of this machine. `open` gives the folder,
  * and calls back with the trials that it has already. Stops the run where a budget, a decision or `bail` says so. Throws `store/unreachable` when the database is away for too long: the run goes on, and
- * can be followed again.
+ * can be followed again; and `store/deleted`.
  */
 export async function followRun(
   runs: RemoteRuns,
@@ -80,12 +80,13 @@ export async function followRun(
   const results = new Map<string, TrialResult>();
   const begun = new Set<string>();
   const known: TrialResult[] = [];
+  let lastAt = Date.parse(head.startedAt);
   await using folder = await open((result, trajectory) => {
     replay.keep(result, trajectory);
     known.push(result);
+    lastAt = Math.max(lastAt, trajectory.events.at(-1)?.at ?? 0);
     if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory);
   });
-  let lastAt = Date.parse(head.startedAt);
   let isBailed = false;
   let stop: Stop | undefined;
 
@@ -95,6 +96,16 @@ export async function followRun(
       signal: cancelling,
       onOutage: () => onNote?.(`the database ${runs.name} does not answer; trying again`),
     });
+  let mayChange = true;
+  /** Changes the run, where this user may. */
+  const change = async (work: () => Promise<void>): Promise<void> => {
+    try {
+      if (mayChange) await ask(work);
+    } catch (error) {
+      if (!(error instanceof McpvalsError) || error.code !== "store/no-access") throw error;
+      mayChange = false;
+    }
+  };
   const begin = async (trial: Trial): Promise<void> => {
     if (begun.has(trial.id)) return;
     begun.add(trial.id);
@@ -144,50 +155,62 @@ export async function followRun(
     let hasEnded = false;
     let isClosed = false;
     let settleAt = 0;
-    for (;;) {
-      const reason = reasonToStop();
-      if (wait && reason !== undefined && stop === undefined) {
-        stop = reason;
-        await ask(() => runs.stop(run, "draining", reason));
-      }
-      if (wait && cancelling?.aborted === true) {
-        await runs.stop(run, "cancelled", { interrupted: true });
-        throw new McpvalsError("run/interrupted", "the run was cancelled");
-      }
-      const { next, trials: ended } = await ask(() => runs.endedSince(run, since));
-      const fresh = ended.filter(({ id }) => !results.has(id));
-      for (const some of inBatches(fresh)) {
-        const events = await ask(() => runs.events(run, some));
-        for (const id of some) {
-          const trial = trials.get(id);
-          if (trial !== undefined && !results.has(id)) await add(trial, events.get(id) ?? "");
+    const followToEnd = async (): Promise<void> => {
+      while (cancelling?.aborted !== true) {
+        const reason = reasonToStop();
+        if (wait && reason !== undefined && stop === undefined) {
+          await change(() => runs.stop(run, "draining", reason));
+          if (mayChange) stop = reason;
+          else if (reason.interrupted === true)
+            throw new McpvalsError("run/interrupted", "the run goes on: this user may only read it");
         }
-        folder.commit().catch(() => undefined);
-        await nextTurn();
-      }
-      since = next;
-      if (fresh.length === 0 || results.size === trials.size || stop !== undefined || !wait) {
-        if (wait && stop !== undefined && performance.now() > settleAt) {
-          settleAt = performance.now() + settleEveryMs;
-          await ask(() => runs.settle(run));
+        const { next, trials: ended } = await ask(() => runs.endedSince(run, since));
+        const fresh = ended.filter(({ id }) => !results.has(id));
+        for (const some of inBatches(fresh)) {
+          const events = await ask(() => runs.events(run, some));
+          for (const id of some) {
+            const trial = trials.get(id);
+            if (trial !== undefined && !results.has(id)) await add(trial, events.get(id) ?? "");
+          }
+          folder.commit().catch(() => undefined);
+          await nextTurn();
         }
-        const state = await ask(() => runs.state(run));
-        isClosed = state.state === "ended";
-        const { waiting, running, ended: all } = state.trials;
-        stop ??= state.stop ?? undefined;
-        // What ended since is in the next look.
-        hasEnded = waiting + running === 0 && results.size >= all;
-        if (hasEnded || (!wait && results.size >= all)) break;
-        if (!wait) continue;
-        for (const id of await ask(() => runs.running(run))) {
-          const trial = trials.get(id);
-          if (trial !== undefined) await begin(trial);
+        since = next;
+        if (fresh.length === 0 || results.size === trials.size || stop !== undefined || !wait) {
+          if (wait && stop !== undefined && performance.now() > settleAt) {
+            settleAt = performance.now() + settleEveryMs;
+            await change(() => runs.settle(run));
+          }
+          const state = await ask(() => runs.state(run));
+          isClosed = state.state === "ended";
+          const { waiting, running, ended: all } = state.trials;
+          stop ??= state.stop ?? undefined;
+          // What ended since is in the next look.
+          hasEnded = waiting + running === 0 && results.size >= all;
+          if (hasEnded || (!wait && results.size >= all)) break;
+          if (!wait) continue;
+          for (const id of await ask(() => runs.running(run))) {
+            const trial = trials.get(id);
+            if (trial !== undefined) await begin(trial);
+          }
+          await workers.look(state.trials);
         }
-        await workers.look(state.trials);
+        await pause(lookEveryMs, cancelling ?? new AbortController().signal).catch(() => undefined);
       }
-      await pause(lookEveryMs, cancelling ?? new AbortController().signal).catch(() => undefined);
+    };
+    try {
+      await followToEnd();
+    } catch (error) {
+      if (!wait || cancelling?.aborted !== true || !mayChange) throw error;
     }
-    if (hasEnded && !isClosed) await ask(() => runs.close(run));
+    if (wait && cancelling?.aborted === true && !hasEnded) {
+      stop = { interrupted: true };
+      // Once: it has been asked for twice to end.
+      await runs
+        .use(() => runs.stop(run, "cancelled", { interrupted: true }))
+        .catch((error: unknown) => onNote?.(`running trials go on: ${messageOf(error)}`));
+    }
+    if (hasEnded && !isClosed) await change(() => runs.close(run));
     const isDecided = stop?.isDecided === true;
     const ordered = plan.trials.flatMap((trial) => {
       const result = results.get(trial.id);
@@ -227,6 +250,11 @@ export async function followRun(
       failures: [...failures, ...reporters.errors],
       ...open,
     };
+  } catch (error) {
+    if (!(error instanceof McpvalsError) || error.code !== "store/not-found") throw error;
+    throw new McpvalsError("store/deleted", `the run ${run} is not in ${runs.name} any more`, {
+      cause: error,
+    });
   } finally {
     await reporters.close();
   }

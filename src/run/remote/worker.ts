@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { mkdir, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { randomBytes } from "node:crypto";
 import { McpvalsError, messageOf, renderError } from "../../base/error.ts";
@@ -37,6 +38,7 @@ export interface WorkerOptions {
 /** Times in milliseconds. */
 const lookEveryMs = 500;
 const reportEveryMs = 4000;
+const aliveEveryMs = 3000;
 /** For a database that does not answer yet, as when both are started together. */
 export const longestWaitMs = 60_000;
 
@@ -50,6 +52,7 @@ export function platformHere(): string {
  * `store/no-access` and `store/other-schema`, and `store/unreachable` also later.
  */
 export async function runWorker(url: string, options: WorkerOptions): Promise<void> {
+  using _ = await showAlive(options.folder);
   await using runs = await RemoteRuns.open(url, {
     connections: 6,
     waitMs: Math.min(longestWaitMs, options.idleMs ?? Infinity),
@@ -58,6 +61,19 @@ export async function runWorker(url: string, options: WorkerOptions): Promise<vo
   });
   await removeLeftovers(options.folder, /^run-/);
   await new Worker(runs, options).work();
+}
+
+/** Touches the file `alive` in a folder again and again, for who looks whether this process hangs. */
+async function showAlive(folder: string): Promise<Disposable> {
+  const file = join(folder, "alive");
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await writeFile(file, "");
+  const timer = setInterval(() => {
+    const now = new Date();
+    // Whoever looks sees that it is old.
+    utimes(file, now, now).catch(() => undefined);
+  }, aliveEveryMs);
+  return { [Symbol.dispose]: () => clearInterval(timer) };
 }
 
 class Worker {
@@ -81,7 +97,7 @@ class Worker {
   }
 
   async work(): Promise<void> {
-    const { draining, ending, idleMs = Infinity, onNote, concurrency, labels } = this.#options;
+    const { draining, idleMs = Infinity, onNote, concurrency, labels } = this.#options;
     let outage: unknown;
     const having = labels.length === 0 ? "" : `, labels ${labels.join(", ")}`;
     onNote(`worker ${this.#id} takes trials from ${this.#runs.name}: ${concurrency} at once${having}`);
@@ -125,7 +141,6 @@ class Worker {
     }
     await Promise.all(this.#sessions.values());
     this.#lost.signal.throwIfAborted();
-    if (ending.aborted) onNote("its trials were given back");
   }
 
   /** Those that it is given, and that of a database that is gone. */
@@ -205,7 +220,8 @@ class Worker {
       onNote(`${session.taken} trials of the run ${id} have run`);
     } catch (error) {
       if (draining.aborted) return;
-      const reason = error instanceof McpvalsError ? renderError(error) : messageOf(error);
+      const text = error instanceof McpvalsError ? renderError(error) : messageOf(error);
+      const reason = text.replaceAll(/\s*\n\s*/g, "; ");
       if (session === undefined || session.taken === 0)
         await this.#refuse(id, reason).catch((cause: unknown) => this.#onOutage(cause));
       else onNote(`the run ${id}: ${reason}`);

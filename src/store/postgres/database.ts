@@ -22,7 +22,7 @@ export class Database implements Sql, AsyncDisposable {
   constructor(url: string, connections = 4) {
     this.name = nameOf(url);
     this.#pool = new Pool({
-      connectionString: url,
+      connectionString: verifying(url),
       max: connections,
       application_name: "mcpvals",
       keepAlive: true,
@@ -86,6 +86,15 @@ function isDatabaseUrl(text: string): boolean {
   return /^postgres(?:ql)?:\/\//i.test(text);
 }
 
+/**
+ * With the word for what the driver does with `require`, `prefer` and `verify-ca` anyway: it verifies the certificate and the name of the host.
+ * It would print a warning, since a later version of it may not.
+ */
+function verifying(url: string): string {
+  if (/[?&]uselibpqcompat=true/.test(url)) return url;
+  return url.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?![^&#])/, "$1verify-full");
+}
+
 function nameOf(url: string): string {
   try {
     const { host, pathname } = new URL(url);
@@ -104,7 +113,10 @@ export function databaseError(cause: unknown, name: string): unknown {
   const code = codeOf(cause);
   const [found, hint] =
     code === "42501"
-      ? (["store/no-access", "Grant this user what docs/scaling.md lists."] as const)
+      ? ([
+          "store/no-access",
+          "Grant this user the rights that docs/scaling.md lists: to follow and show runs, to work, or to start runs.",
+        ] as const)
       : code === "28P01" || code === "28000" || code === "3D000"
         ? (["store/no-access", "Check user, password and database in its address."] as const)
         : ([

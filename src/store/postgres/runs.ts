@@ -8,7 +8,7 @@ import type { RunHead } from "../../model/result.ts";
 import type { RateLimit } from "../../model/server.ts";
 import type { BundledFile, BundleManifest } from "../bundle.ts";
 import { Database, databaseError, isDriverError, persist, type Persistence, type Sql } from "./database.ts";
-import { grantWorkers, migrate, oneAtATime, queueSchema } from "./schema.ts";
+import { grantRoles, migrate, oneAtATime, queueSchema } from "./schema.ts";
 
 const compress = promisify(gzip);
 const decompress = promisify(gunzip);
@@ -135,7 +135,7 @@ async function startQueue(database: Database): Promise<PgBoss> {
   // Several that begin at once would make the same tables.
   if (isOwner) await oneAtATime(database, () => queue.start());
   else await queue.start();
-  if (isOwner) await grantWorkers(database);
+  if (isOwner) await grantRoles(database);
   return queue;
 }
 
@@ -241,7 +241,8 @@ export class RemoteRuns implements AsyncDisposable {
   async #storeFiles(bundle: BundleManifest, read: (file: BundledFile) => Promise<Uint8Array>): Promise<void> {
     const hashes = [...new Set(bundle.files.flatMap((file) => file.sha256 ?? []))];
     const known = await this.#database.query<{ sha256: string }>(
-      "SELECT sha256 FROM mcpvals.files WHERE sha256 = ANY($1)",
+      // One that is damaged is stored again.
+      "SELECT sha256 FROM mcpvals.files WHERE sha256 = ANY($1) AND sha256 = encode(sha256(content), 'hex')",
       [hashes],
     );
     const stored = new Set(known.map(({ sha256 }) => sha256));
@@ -249,7 +250,7 @@ export class RemoteRuns implements AsyncDisposable {
       if (file.sha256 === undefined || stored.has(file.sha256)) continue;
       stored.add(file.sha256);
       await this.#database.query(
-        "INSERT INTO mcpvals.files (sha256, content) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+        "INSERT INTO mcpvals.files (sha256, content) VALUES ($1, $2) ON CONFLICT (sha256) DO UPDATE SET content = excluded.content",
         [file.sha256, await read(file)],
       );
     }

@@ -4,8 +4,6 @@ import type { Database, Sql } from "./database.ts";
 /** The schema of our tables, and that of pg-boss. */
 const ownSchema = "mcpvals";
 export const queueSchema = "mcpvals_queue";
-/** What a worker may do: no more than to take trials and to add what happened in them. */
-const workerRole = "mcpvals_worker";
 
 /**
  * The changes of the schema, each in a transaction, from the first version on. A published one never changes: add another.
@@ -76,15 +74,23 @@ const migrations: readonly string[] = [
   );`,
 ];
 
-/** What {@link workerRole} may do. Repeated after each migration, since pg-boss may have made new tables. */
-const grants = `
-  GRANT USAGE ON SCHEMA ${ownSchema}, ${queueSchema} TO ${workerRole};
-  GRANT SELECT ON ALL TABLES IN SCHEMA ${ownSchema} TO ${workerRole};
-  GRANT UPDATE (state, fence, released, worker, bytes, interrupted, ended_xid) ON ${ownSchema}.trials TO ${workerRole};
-  GRANT INSERT ON ${ownSchema}.events TO ${workerRole};
-  GRANT INSERT, UPDATE ON ${ownSchema}.workers, ${ownSchema}.limits TO ${workerRole};
-  GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${queueSchema} TO ${workerRole};
-  GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA ${queueSchema} TO ${workerRole};`;
+const reads = (role: string): string => `
+  GRANT USAGE ON SCHEMA ${ownSchema}, ${queueSchema} TO ${role};
+  GRANT SELECT ON ALL TABLES IN SCHEMA ${ownSchema}, ${queueSchema} TO ${role};`;
+
+/**
+ * What roles may do: a reader looks, a worker takes trials and adds what happened in them. Repeated after each migration, since pg-boss may
+ * have made new tables.
+ */
+const roles: Readonly<Record<string, string>> = {
+  mcpvals_reader: reads("mcpvals_reader"),
+  mcpvals_worker: `${reads("mcpvals_worker")}
+  GRANT UPDATE (state, fence, released, worker, bytes, interrupted, ended_xid) ON ${ownSchema}.trials TO mcpvals_worker;
+  GRANT INSERT ON ${ownSchema}.events TO mcpvals_worker;
+  GRANT INSERT, UPDATE ON ${ownSchema}.workers, ${ownSchema}.limits TO mcpvals_worker;
+  GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${queueSchema} TO mcpvals_worker;
+  GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA ${queueSchema} TO mcpvals_worker;`,
+};
 
 /** The version of the schema that this version of mcpvals uses. */
 const schemaVersion = migrations.length;
@@ -143,17 +149,23 @@ async function versionOf(sql: Sql, isThere: boolean): Promise<number> {
   return row?.version ?? 0;
 }
 
-/** Lets the role of workers do what they need; creates it where this user may. Without the right to create roles, nothing is done. */
-export async function grantWorkers(database: Database): Promise<void> {
-  const [found] = await database.query<{ may: boolean; is: boolean }>(
+/** Gives the roles of readers and workers their rights; creates them where this user may. Without that right, one that is not there stays so. */
+export async function grantRoles(database: Database): Promise<void> {
+  const names = Object.keys(roles);
+  const [found] = await database.query<{ may: boolean; known: readonly string[] }>(
     `SELECT (SELECT rolcreaterole OR rolsuper FROM pg_roles WHERE rolname = current_user) AS may,
-       EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '${workerRole}') AS is`,
+       ARRAY(SELECT rolname::text FROM pg_roles WHERE rolname = ANY($1)) AS known`,
+    [names],
   );
-  if (found === undefined || !(found.may || found.is)) return;
+  if (found === undefined) return;
+  const { may, known } = found;
   await oneAtATime(database, async (sql) => {
-    await sql.query(
-      `DO $$ BEGIN CREATE ROLE ${workerRole} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`,
-    );
-    await sql.query(grants);
+    for (const name of may ? names : known) {
+      if (!known.includes(name))
+        await sql.query(
+          `DO $$ BEGIN CREATE ROLE ${name} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$`,
+        );
+      await sql.query(roles[name] ?? "");
+    }
   });
 }
