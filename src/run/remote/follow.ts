@@ -156,7 +156,8 @@ export async function followRun(
     let isClosed = false;
     let settleAt = 0;
     const followToEnd = async (): Promise<void> => {
-      while (cancelling?.aborted !== true) {
+      for (;;) {
+        if (cancelling?.aborted === true) return;
         const reason = reasonToStop();
         if (wait && reason !== undefined && stop === undefined) {
           await change(() => runs.stop(run, "draining", reason));
