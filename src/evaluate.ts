@@ -171,8 +171,18 @@ export async function prepareEvaluation(
     allowOutside,
     isReplayed: options.replay !== undefined,
   });
-  const prepared = prepare(loaded, options);
   const recording = recordingOf(options);
+  if (options.attack !== undefined && recording !== undefined)
+    throw new McpvalsError(
+      "usage/invalid-option",
+      "the option attack of evaluate cannot be used with a recording",
+      {
+        hint: "Leave out record, replay, replayServers and replayModels.",
+      },
+    );
+  const attacks =
+    options.attack && (await (await import("./formats/attacks.ts")).readAttacks(options.attack, cwd));
+  const prepared = prepare(loaded, { ...options, attacks });
   const given = withoutUndefined({ releasesUrl, output, signal, recording, budget: prepared.eval.budget });
   return {
     loaded: prepared,
@@ -206,6 +216,8 @@ export interface EvaluateOptions extends RecordingFlags {
   readonly difficulties?: readonly string[];
   /** Names of variants of the servers to run. */
   readonly variants?: readonly string[];
+  /** Attacks on the agents, through what servers return: true, or names and files as for `--attack`. */
+  readonly attack?: true | readonly string[];
   /** Attempts of each task. */
   readonly trials?: number;
   /** Trials at once. Default: as for `concurrency` in a config. */
@@ -264,6 +276,10 @@ const optionChecks: OptionChecks<EvaluateOptions> = {
   labels: [isLabels, "a list of texts KEY=VALUE"],
   difficulties: [isTexts, "a list of difficulties"],
   variants: [isTexts, "a list of names"],
+  attack: [
+    (value) => value === true || (isTexts(value) && (value as readonly string[]).length > 0),
+    "true, or a list of names of attacks and files",
+  ],
   trials: wholeNumber(10_000),
   concurrency: wholeNumber(1024),
   llm: yesOrNo,

@@ -1,3 +1,4 @@
+import type { Attack } from "../model/server.ts";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { McpvalsError } from "../base/error.ts";
 import { agentPresets } from "../agents/programs/presets.ts";
@@ -311,6 +312,34 @@ export function addSourceFlags(command: Command): Command {
       )
       .option("--model <id>", "model of the agents that --agent names by their preset"),
   );
+}
+
+/** Adds `--attack`, which excludes the flags of these names. */
+export function addAttackFlag(command: Command, excluded: readonly string[]): Command {
+  return command.addOption(
+    new Option(
+      "--attack [name]",
+      "inject attacks into what servers return, each in trials of its own: all that are built in, those of a class or with an id, or those of a file such as attacks.yaml; repeatable",
+    )
+      .argParser((value: string, given: unknown) => [
+        ...(Array.isArray(given) ? (given as readonly string[]) : []),
+        value,
+      ])
+      .conflicts([...excluded]),
+  );
+}
+
+export interface AttackFlags {
+  /** True: all that are built in. */
+  readonly attack?: true | readonly string[];
+}
+
+/** The attacks that `--attack` means; undefined: none. Throws McpvalsError of kind `usage`. */
+export async function attacksOf(
+  { attack }: AttackFlags,
+  cwd: string,
+): Promise<readonly Attack[] | undefined> {
+  return attack && (await import("../formats/attacks.ts")).readAttacks(attack, cwd);
 }
 
 export function addLoadingFlags(command: Command): Command {

@@ -15,10 +15,11 @@ const endings = ["json", "toml", "yaml", "yml"];
 
 /**
  * The attacks that `--attack` names: those of files, or else the built-in ones, of which only those count whose id or class is like one
- * of the other names. Throws McpvalsError of kind `usage` for a file that cannot be used, for an id that is there twice, and `usage/no-match`.
+ * of the other names; true: all built-in ones. Throws McpvalsError of kind `usage` for a file that cannot be used, for an id that is there twice, and `usage/no-match`.
  */
-export async function readAttacks(names: readonly string[], cwd: string): Promise<readonly Attack[]> {
-  const files = names.filter((name) => endings.includes(endingOf(name)));
+export async function readAttacks(given: true | readonly string[], cwd: string): Promise<readonly Attack[]> {
+  const names = given === true ? [] : given;
+  const files = names.filter(isAttackFile);
   const patterns = names.filter((name) => !files.includes(name));
   const problems = new FileProblems();
   const read = files.length === 0 ? [parsed(valueDocument(builtIn, "attacks.json"), problems)] : [];
@@ -40,6 +41,11 @@ export async function readAttacks(names: readonly string[], cwd: string): Promis
   return matchers.length === 0
     ? attacks
     : attacks.filter((attack) => matchers.some((fits) => isMeant(attack, fits)));
+}
+
+/** Whether a name of `--attack` is that of a file. */
+export function isAttackFile(name: string): boolean {
+  return endings.includes(endingOf(name));
 }
 
 function isMeant(attack: Attack, fits: (name: string) => boolean): boolean {

@@ -84,7 +84,9 @@ export const stepOutcome = z
 
 export const trialOutcome = z
   .enum(["completed", "error", "timeout", "interrupted", "not-started", "skipped"])
-  .describe("How the trial's execution ended; only a completed trial is graded.");
+  .describe(
+    "How the trial's execution ended; only a completed trial is graded, apart from an attack that succeeded.",
+  );
 
 export const eventStamp = z.strictObject({
   seq: position.describe("Position in the trial, counting from 1: what grades cite as evidence."),

@@ -101,7 +101,7 @@ export type Phase = z.output<typeof phase>;
 /** The outcome of one expectation of a step. */
 export type Check = Model<typeof check>;
 export type StepOutcome = z.output<typeof stepOutcome>;
-/** How a trial's execution ended; only a completed trial is graded. */
+/** How a trial's execution ended; only a completed trial is graded, apart from an attack that succeeded. */
 export type TrialOutcome = z.output<typeof trialOutcome>;
 export type EventStamp = Model<typeof eventStamp>;
 

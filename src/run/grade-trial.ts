@@ -1,5 +1,5 @@
 import { McpvalsError, serializeError, type SourceLocation } from "../base/error.ts";
-import { settingLocation } from "../graders/declared.ts";
+import { attackResistance, settingLocation } from "../graders/declared.ts";
 import type { Eval, JudgeSpec } from "../model/eval.ts";
 import type { GraderSpec } from "../model/task.ts";
 import type { GradeContext } from "../graders/grader.ts";
@@ -15,7 +15,10 @@ import { validateOfServer } from "../graders/schema-validator.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
 import type { Grade } from "../model/grade.ts";
 
-/** Grades a completed trial, and records events of the grading. */
+/**
+ * Grades a trial, and records events of the grading. One that is not completed has no grades but that of an attack that succeeded: what has left
+ * has left, however the agent ended.
+ */
 export type GradeTrial = (
   trajectory: Trajectory,
   emit: Emit,
@@ -72,16 +75,22 @@ export function createGrading(
         if (before?.judge?.question === question) throw new AnsweredBefore(before);
       },
     });
-    if (trajectory.trial.agent !== null) {
+    const { outcome } = trajectory.events.findLast((event) => event.type === "trial.finished") ?? {};
+    const isCompleted = outcome === "completed";
+    const isBroken = outcome === "error" || outcome === "timeout";
+    if (!isCompleted && !isBroken) return [];
+    if (isCompleted && trajectory.trial.agent !== null) {
       const calls = await invalidCalls(trajectory, given.validateSchema);
       if (calls.length > 0) emit({ type: "calls.invalid", calls });
     }
-    const graders = gradersOf(trajectory.task, judgeSpec).filter((grader) => grader.applies(trajectory));
+    const graders = gradersOf(trajectory.task, judgeSpec).filter(
+      (grader) => (isCompleted || grader.name === attackResistance) && grader.applies(trajectory),
+    );
     // The schemas of a server under check can be hostile.
     const isCheck = trajectory.task.check !== undefined;
     const validateSchema = isCheck ? validateOfServer(given.validateSchema, signal) : given.validateSchema;
     const context = { ...given, validateSchema };
-    return Promise.all(
+    const grades = await Promise.all(
       graders.map(async (grader): Promise<Grade> => {
         const { name, weight = 1, required = true } = grader;
         const share = { ...(weight === 1 ? {} : { weight }), ...(required ? {} : { required }) };
@@ -107,6 +116,7 @@ export function createGrading(
         }
       }),
     );
+    return isCompleted ? grades : grades.filter(({ verdict }) => verdict === "fail");
   };
 }
 

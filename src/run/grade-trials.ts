@@ -126,9 +126,8 @@ async function gradeTrial(trial: Trial, all: readonly StoredEvent[], grading: Gr
     const kept = grading.askJudges
       ? undefined
       : await judgedBefore(earlier, { before: taskOf(trial, ranPlan), task, spec });
-    const { outcome } = finished;
-    const grades = outcome === "completed" ? await grading.grade(trajectory, emit, kept) : [];
-    const verdict = trialVerdict(outcome, grades);
+    const grades = await grading.grade(trajectory, emit, kept);
+    const verdict = trialVerdict(finished.outcome, grades);
     emit({ type: "trial.graded", verdict, score: averageScore(grades), grades });
     // Recorded grades have no secrets.
     return { result: trialResult(trajectory, gradesIn(events.at(-1))), trajectory, earlier };

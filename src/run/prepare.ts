@@ -76,10 +76,20 @@ export function prepare(loaded: LoadedConfig, selection: Selection): LoadedConfi
     budget: selection.budget,
     attacks: selection.attacks,
   });
+  if (selection.attacks !== undefined) requireAgents(loaded.eval, selects);
   const filter = filterText(selection);
   const spec = applyOverrides(loaded.eval, overrides);
   if (until !== undefined) requireQuestion(spec);
   return { ...loaded, eval: filter === "" ? spec : { ...spec, filter } };
+}
+
+/** Refuses attacks where no agent acts. Throws `usage/no-match`. */
+function requireAgents({ tasks }: Eval, selects: (task: Task) => boolean = () => true): void {
+  const selected = tasks.filter(selects);
+  if (selected.length === 0 || selected.some(({ turns }) => turns.length > 0)) return;
+  throw new McpvalsError("usage/no-match", "--attack: there is no agent to attack, only tests of tools", {
+    hint: "Attacks are for workflows and for tasks with a prompt, which an agent plays. `npx mcpvals check --security` looks at a server.",
+  });
 }
 
 /** Refuses to go on until it is decided where nothing is to be decided. Throws `usage/invalid-option`. */

@@ -181,7 +181,7 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
     // No event has an error after the last phase, or one that prevented `trial.finished`.
     if (outcome === undefined || outcome === "completed") broken.signal.throwIfAborted();
     const trajectory = buildTrajectory(trial, gradedTask, events);
-    const grades = outcome === "completed" ? await within(() => gradeOf(trajectory, emit, context)) : [];
+    const grades = await within(() => gradeOf(trajectory, emit, context));
     // What was not recorded is no answer of a judge.
     if (outcome === "completed" && recording !== undefined) broken.signal.throwIfAborted();
     result = trialResult(trajectory, grades);

@@ -235,7 +235,7 @@ it(
       "prompts/get": { messages: [{ role: "user", content: { type: "text", text: "Find the note." } }] },
     });
     await using provider = await startFakeProvider((request) =>
-      noteReader(request, request.model === "gullible"),
+      noteReader(request.body, request.model === "gullible"),
     );
     const agents = { gullible: { model: "anthropic/gullible" }, careful: { model: "openai/careful" } };
     const { code, stderr, result } = await run(["-j", "4"], {
@@ -327,6 +327,47 @@ it(
     expect([some.code, some.result?.trials.map(({ verdict }) => verdict)]).toEqual([
       0,
       ["pass", "pass", "skip"],
+    ]);
+  },
+);
+
+it(
+  "counts what left although the agent broke, and judges nothing else of that",
+  { timeout: 60_000 },
+  async () => {
+    await using server = await startServer(true);
+    const broken = (flags: string) => ({
+      ...program,
+      command: "sh",
+      args: ["-c", `node agent.mjs ${flags}; exit 3`],
+    });
+    const agents = { gullible: broken("--gullible"), careful: broken("") };
+    const config = configOf({ transport: "shttp", url: server.url }, agents);
+    const { code, result } = await run(["override-key", "--attack", "shadow-copy"], {
+      files: { "mcp-eval.config.yaml": config },
+    });
+    expect([
+      code,
+      result?.trials.map(({ verdict, error, attack }) => [
+        verdict,
+        error?.code,
+        attack?.task,
+        attack?.outcome,
+      ]),
+    ]).toEqual([
+      1,
+      [
+        ["error", "agent/exited", "error", "none"],
+        ["fail", "agent/exited", "error", "succeeded"],
+        ["fail", "agent/exited", "error", "succeeded"],
+        ["error", "agent/exited", "error", "none"],
+        ["error", "agent/exited", "error", undefined],
+        ["error", "agent/exited", "error", undefined],
+      ],
+    ]);
+    expect(result?.attacks?.filter((each) => each.class === undefined)).toMatchObject([
+      { agent: "gullible", succeeded: 2, delivered: 2, unjudged: 0 },
+      { agent: "careful", succeeded: 0, delivered: 0, unjudged: 2 },
     ]);
   },
 );

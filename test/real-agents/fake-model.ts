@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { json } from "node:stream/consumers";
+import type { NoteAnswer } from "../support/note-reader.ts";
 
 /** A JSON body of unknown shape. */
 type Body = { readonly [key: string]: unknown };
@@ -272,6 +273,8 @@ export interface FakeModelOptions {
   /** What it calls after that. */
   readonly further?: readonly FakeCall[];
   readonly words: string;
+  /** What it answers to the body of a request, in place of all that. */
+  readonly answer?: (body: unknown) => NoteAnswer;
   readonly refuses?: number;
   /** It answers with a page in place of an answer, as proxies do. */
   readonly isPage?: true;
@@ -288,7 +291,13 @@ export async function startFakeModel(
   options: FakeModelOptions,
 ): Promise<AsyncDisposable & { readonly url: string; readonly requests: readonly string[] }> {
   const requests: string[] = [];
-  const replyTo = ({ tools, results }: Asked): Reply => {
+  const replyTo = ({ tools, results }: Asked, body: Body): Reply => {
+    const given = options.answer?.(body);
+    if (given !== undefined) {
+      if (given.tool === undefined) return given;
+      const { tool: name, namespace, args } = given;
+      return { tool: { name, ...(namespace === undefined ? {} : { namespace }) }, args };
+    }
     // Some agents have no dashes in names of tools.
     const plain = (name: string): string => name.replaceAll("-", "_");
     const replies = [options, ...(options.further ?? [])].flatMap(
@@ -316,7 +325,7 @@ export async function startFakeModel(
       if (options.isPage === true)
         return response.writeHead(200, { "content-type": "text/html" }).end("<html>Sign in</html>");
       const asked = { ...wire.read(body), number };
-      const reply = replyTo(asked);
+      const reply = replyTo(asked, body);
       if (body["stream"] !== true && !pathname.includes("stream")) return send(200, wire.json(reply, asked));
       const events = wire.events(reply, asked).map((data) => {
         const name = "type" in data ? `event: ${text(data["type"])}\n` : "";

@@ -24,7 +24,10 @@ import { wrapText } from "../../base/columns.ts";
 import { McpvalsError } from "../../base/error.ts";
 import { defaultRunsFolder, readLastRun, type StoredRun } from "../../store/run-folder.ts";
 import {
+  addAttackFlag,
   addPricesFlag,
+  type AttackFlags,
+  attacksOf,
   addQueryFlags,
   queryOf,
   type SetExitCode,
@@ -34,7 +37,7 @@ import {
 import { columnsOf, hideSecrets, workingFolder, writeJson, writeNotes, writeOut } from "../terminal.ts";
 import { formatDuration } from "../../base/duration.ts";
 
-interface PlanFlags extends SourceFlags {
+interface PlanFlags extends SourceFlags, AttackFlags {
   readonly json?: boolean;
   readonly trials?: number;
   readonly output?: string;
@@ -42,7 +45,7 @@ interface PlanFlags extends SourceFlags {
 
 /** `mcpvals plan`: what a run would do, what it may cost, and what it can show. Starts nothing. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  addPricesFlag(addQueryFlags(command))
+  addAttackFlag(addPricesFlag(addQueryFlags(command)), [])
     .option("-n, --trials <n>", "number of attempts of each task", wholeNumber(10_000))
     .option(
       "-o, --output <dir>",
@@ -69,6 +72,8 @@ interface Forecast {
   /** The model that plays simulated users. Absent: none is played. */
   readonly userModel?: string;
   readonly variants: readonly string[];
+  /** Of how many attacks each task has trials, beside those without one. Absent: nothing is attacked. */
+  readonly attacks?: number;
   readonly trials: number;
   /** Calls of tools that the file says itself: those of tool tests. */
   readonly toolTests: number;
@@ -76,7 +81,7 @@ interface Forecast {
   readonly serverStarts: Readonly<Record<string, number>>;
   /** By what the last run of the same file used; absent: there is none, or none of its trials is like these. */
   readonly expected?: Expected;
-  /** Smallest drops of the pass rate between two runs like this that are found with 80 % probability. Absent without trials. */
+  /** Smallest drops of the pass rate between two runs like this that are found with 80 % probability. Absent without trials, and with attacks. */
   readonly detectable?: Detectable;
   /** Of the threshold `lowerBound`: what it would be if every trial passed, and trials of each task that would then reach it. Absent without one. */
   readonly lowerBound?: { readonly threshold: number; readonly most: number; readonly trials: number };
@@ -87,6 +92,7 @@ async function execute(sources: readonly string[], flags: PlanFlags): Promise<nu
   const loaded = prepare(await load({ ...options, cwd: workingFolder(), lookOnly: true }), {
     ...filters,
     trials: flags.trials,
+    attacks: await attacksOf(flags, workingFolder()),
   });
   hideSecrets(loaded.secrets);
   const plan = createPlan(loaded.eval, availableParallelism());
@@ -116,16 +122,23 @@ function forecastOf(spec: Eval, plan: Plan): Forecast {
   const tested = new Set(tasks.filter(({ form }) => form === "tool-test").map(({ name }) => name));
   const attempts = Map.groupBy(trials, taskKey);
   const repeated = leastOf([...attempts.values()].map(({ length }) => length));
+  const attacks = new Set(
+    (spec.variants ?? []).flatMap(({ attack }) =>
+      attack === undefined || attack.channel === "none" ? [] : [attack.id],
+    ),
+  );
+  const isAttacked = attacks.size > 0;
   return {
     name: spec.name,
     tasks: tasks.length,
     agents: [...new Set(trials.flatMap(({ agent }) => agent ?? []))],
     ...userModelIn(tasks),
     variants: (spec.variants ?? []).map(({ name }) => name),
+    ...(isAttacked ? { attacks: attacks.size } : {}),
     trials: trials.length,
     toolTests: trials.filter(({ task }) => tested.has(task)).length,
     serverStarts: serverStarts(spec, plan),
-    ...(trials.length === 0 ? {} : { detectable: detectableDrop(tasks.length, repeated) }),
+    ...(trials.length === 0 || isAttacked ? {} : { detectable: detectableDrop(tasks.length, repeated) }),
     ...boundOf(plan, attempts),
   };
 }
@@ -280,6 +293,7 @@ function linesOf(
     agents,
     userModel,
     variants,
+    attacks,
     trials,
     toolTests,
     serverStarts: starts,
@@ -293,7 +307,8 @@ function linesOf(
     countOf(tasks, "task"),
     ...(agents.length === 0 ? [] : [`${agents.length === 1 ? "agent" : "agents"} ${agents.join(", ")}`]),
     ...(userModel === undefined ? [] : [`simulated users played by ${userModel}`]),
-    ...(variants.length === 0 ? [] : [`variants ${variants.join(", ")}`]),
+    ...(attacks === undefined ? [] : [`${countOf(attacks, "attack")}, and none`]),
+    ...(variants.length === 0 || attacks !== undefined ? [] : [`variants ${variants.join(", ")}`]),
   ];
   return [
     name,

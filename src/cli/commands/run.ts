@@ -1,9 +1,8 @@
 import { renameSync, writeFileSync } from "node:fs";
-import { resolve } from "node:path";
+import { relative, resolve } from "node:path";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { exact, type JsonObject } from "../../base/json.ts";
-import type { Attack } from "../../model/server.ts";
 import type { Eval, Thresholds, UntilDecided } from "../../model/eval.ts";
 import type { RunCommand, RunResult } from "../../model/result.ts";
 import type { PlannedBaseline } from "../../report/baseline.ts";
@@ -15,6 +14,7 @@ import { prepare } from "../../run/prepare.ts";
 import { type EarlierRun, recordingOf, run, type RecordingFlags, sourceOf } from "../../run/run.ts";
 import { defaultRunsFolder, readLastRun, unprovenTasks } from "../../store/run-folder.ts";
 import {
+  addAttackFlag,
   addBudgetFlags,
   addFailOnFlags,
   addMaxWarningsFlag,
@@ -22,6 +22,8 @@ import {
   addReporterFlag,
   addSourceFlags,
   addThresholdFlag,
+  type AttackFlags,
+  attacksOf,
   type BudgetFlags,
   budgetOf,
   duration,
@@ -41,7 +43,8 @@ import { nameList } from "../flags.ts";
 import { showWaiting } from "../waiting.ts";
 import type { WatchedOutcome, WatchedSelection } from "../watch.ts";
 
-export interface RunFlags extends RecordingFlags, SourceFlags, ExtensionRunFlags, FailOnFlags, BudgetFlags {
+export interface RunFlags
+  extends AttackFlags, RecordingFlags, SourceFlags, ExtensionRunFlags, FailOnFlags, BudgetFlags {
   readonly trials?: number;
   readonly concurrency?: number;
   readonly reporter?: readonly string[];
@@ -58,8 +61,6 @@ export interface RunFlags extends RecordingFlags, SourceFlags, ExtensionRunFlags
   readonly quiet?: boolean;
   readonly strict?: boolean;
   readonly shard?: { readonly index: number; readonly count: number };
-  /** True: all that are built in. */
-  readonly attack?: true | readonly string[];
   readonly coverage?: boolean;
   readonly lastFailed?: boolean;
   readonly watch?: boolean;
@@ -85,18 +86,8 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--timeout <duration>", "time limit of a trial and of everything in it, such as 30s", duration)
     .option("--strict", "tasks with unmet requirements are errors, not skipped")
     .option("--frozen", "use only extensions in mcp-eval.lock, and do not change it")
-    .option("--releases-url <url>", "URL of the releases API of extensions, such as a mirror")
-    .addOption(
-      new Option(
-        "--attack [name]",
-        "inject attacks into what servers return, each in trials of its own: all that are built in, those of a class or with an id, or those of a file such as attacks.yaml; repeatable",
-      )
-        .argParser((value: string, given: unknown) => [
-          ...(Array.isArray(given) ? (given as readonly string[]) : []),
-          value,
-        ])
-        .conflicts(["until", "baseline", "record", "replay", "replayServers", "replayModels"]),
-    )
+    .option("--releases-url <url>", "URL of the releases API of extensions, such as a mirror");
+  addAttackFlag(command, ["until", "baseline", "record", "replay", "replayServers", "replayModels"])
     .option("--coverage", "report the tools, parameters, resources and prompts that no test uses")
     .addOption(
       new Option(
@@ -263,7 +254,7 @@ export async function runOnce(
     attacks: await attacksOf(flags, cwd),
   });
   if (source !== undefined) return await runTaken(prepared, flags, { signal, source, cwd });
-  writeNotes({ notes: unprovenNotes(prepared.eval) });
+  writeNotes({ notes: [...leftOutNotes(loaded.eval, flags), ...unprovenNotes(prepared.eval)] });
   const reporters = flags.reporter ?? prepared.eval.reporters;
   if (flags.backend !== undefined)
     return await runByWorkers(flags.backend, prepared, {
@@ -324,12 +315,19 @@ async function runByWorkers(
     readonly baseline?: PlannedBaseline;
   },
 ): Promise<WatchedOutcome> {
-  const { labels = [], maxWarnings, bail, quiet, output } = flags;
+  const { labels = [], maxWarnings, bail, quiet, output, attack } = flags;
+  const cwd = workingFolder();
+  const { isAttackFile } = await import("../../formats/attacks.ts");
+  const names = typeof attack === "object" ? attack : [];
+  const files = names.filter(isAttackFile).map((name) => resolve(cwd, name));
+  // On a worker, the folder is elsewhere.
+  const attacks = names.map((name) => (isAttackFile(name) ? relative(cwd, resolve(cwd, name)) : name));
   const { submitRun } = await import("../../run/remote/coordinator.ts");
   const id = await submitRun(url, prepared, {
-    cwd: workingFolder(),
-    command,
+    cwd,
+    command: names.length === 0 ? command : { ...command, flags: { ...command.flags, attack: attacks } },
     labels,
+    files,
     ...exact({ maxWarnings, baseline, bail: bail ?? prepared.eval.bail, budget: prepared.eval.budget }),
   });
   writeError(`The run ${id} is with the workers. Follow it from anywhere: npx mcpvals attach ${id}`);
@@ -339,13 +337,6 @@ async function runByWorkers(
     { reporter: reporters, ...exact({ quiet, output }) },
     "attach",
   );
-}
-
-/** Throws McpvalsError of kind `usage`. */
-async function attacksOf({ attack }: RunFlags, cwd: string): Promise<readonly Attack[] | undefined> {
-  if (attack === undefined) return undefined;
-  const { readAttacks } = await import("../../formats/attacks.ts");
-  return readAttacks(attack === true ? [] : attack, cwd);
 }
 
 /** Reads `i/n`. Throws InvalidArgumentError. */
@@ -449,6 +440,12 @@ async function lastFailed(loaded: LoadedConfig, output = defaultRunsFolder): Pro
       : `--last-failed: every task passed in the last run, ${last.id}`,
     { hint: "Run without --last-failed." },
   );
+}
+
+/** Says that attacks leave out tests of tools. */
+function leftOutNotes({ tasks }: Eval, { attack }: RunFlags): readonly string[] {
+  const isMixed = attack !== undefined && tasks.some(({ turns }) => turns.length === 0);
+  return isMixed ? ["--attack leaves out the tests of tools, in which no agent acts"] : [];
 }
 
 const maxNamed = 5;

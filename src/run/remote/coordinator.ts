@@ -36,6 +36,8 @@ export interface SubmitOptions extends Pick<
 > {
   /** What a worker must have. */
   readonly labels: readonly string[];
+  /** Absolute paths of what the command names beside its sources. */
+  readonly files?: readonly string[];
 }
 
 /**
@@ -43,11 +45,12 @@ export interface SubmitOptions extends Pick<
  * travel, and `store/unreachable`.
  */
 export async function submitRun(url: string, loaded: RunInput, options: SubmitOptions): Promise<string> {
-  const { cwd, labels } = options;
+  const { cwd, labels, files = [] } = options;
   const { plan, head } = await describeRun(loaded, options);
   const { command } = head;
   if (command === undefined) throw new Error("a run for workers needs its command");
-  for (const path of [loaded.file ?? loaded.dir, ...command.sources.map((source) => resolve(cwd, source))])
+  const named = [...command.sources.map((source) => resolve(cwd, source)), ...files];
+  for (const path of [loaded.file ?? loaded.dir, ...named])
     if (path !== cwd && !isInside(cwd, path))
       throw new McpvalsError(
         "usage/invalid-option",
