@@ -7,7 +7,6 @@ import { effectiveServers, type Plan, type Trial } from "../model/plan.ts";
 import type { Expander } from "../templates/expand.ts";
 import { plainText } from "../templates/template.ts";
 import type { Emit } from "../model/event.ts";
-import type { SharedLimits } from "../process/adaptive-limit.ts";
 import type { Secret } from "../trace/redact.ts";
 import { version } from "../base/version.ts";
 import type { ClientSide } from "../servers/client/session.ts";
@@ -62,7 +61,7 @@ interface ProvisioningOptions {
   readonly validateSchema: ValidateSchema;
   /** Called with every access token of a server, and the credentials for it, before it is used. */
   readonly onToken: (secret: Secret) => void;
-  /** Where trials come from others: their limits are those of all of them. */
+  /** Where trials come from others: it knows what all of them may send. */
   readonly source?: TrialSource | undefined;
   /** Present: servers are replayed, so that none is started or tried before the first trial. */
   readonly replay?: ServerPoolOptions["replay"];
@@ -77,15 +76,6 @@ export async function followTokens(
   return (await import("../servers/http/oauth-tokens.ts")).onTokenIssued(onToken);
 }
 
-/** What accounts or servers allow, found out by their refusals, in one run. */
-export function runLimits({ concurrency }: Plan, source: TrialSource | undefined): SharedLimits {
-  return {
-    most: concurrency,
-    limits: new Map(),
-    pauseOf: source && ((key) => source.pauseOf(key)),
-  };
-}
-
 /** Creates the provisioning of an Eval's trials. Nothing is started yet. */
 export function createProvisioning(
   spec: Eval,
@@ -97,7 +87,7 @@ export function createProvisioning(
     version,
     trials: plan.trials,
     validateSchema,
-    rateLimits: runLimits(plan, source),
+    rateLimits: { most: plan.concurrency, limits: new Map() },
     reserve: source && ((...slots) => source.reserve(...slots)),
     // Only agents outside this process need the gateway, and loading it is slow.
     createGateway: async () => (await import("../servers/gateway/gateway.ts")).createGateway(),

@@ -47,7 +47,7 @@ import {
   requireWorkspaces,
 } from "./prepare.ts";
 import type { StartedHooks } from "./hooks.ts";
-import { createProvisioning, runLimits } from "./provisioning.ts";
+import { createProvisioning } from "./provisioning.ts";
 import type { RecordReplayOptions } from "../model/recording.ts";
 import type { ServeRequest } from "../servers/server-pool.ts";
 import { createGrading } from "./grade-trial.ts";
@@ -242,7 +242,12 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
     });
   const pricing = prices && (await import("../model/prices.ts"));
   const judges = judge && (await import("../graders/judge/judge.ts"));
-  const accounts = runLimits(plan, options.source);
+  const { source: trialSource } = options;
+  const accounts: SharedLimits = {
+    most: plan.concurrency,
+    limits: new Map(),
+    pauseOf: trialSource && ((key) => trialSource.pauseOf(key)),
+  };
   const services: TrialServices = {
     limits,
     variables: { shell: env, overrides },

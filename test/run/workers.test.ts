@@ -568,6 +568,14 @@ it("says what is wrong with a database", async () => {
     "DELETE FROM mcpvals.trials",
   ])
     await expect(query(nobody, text)).rejects.toThrow(/must be owner|permission denied/);
+  await query(
+    nobody,
+    "INSERT INTO mcpvals.limits SELECT id, 'x', '{0}' FROM mcpvals.runs ON CONFLICT (run, name) DO UPDATE SET free = '{1}'",
+  );
+  // The tables of the first version, which only their owner changes.
+  await query(url, "DROP TABLE mcpvals.limits; UPDATE mcpvals.schema_version SET version = 1");
+  expect(await say(nobody)).toEqual([2, expect.stringContaining("older version of mcpvals")]);
+  expect(await say(url)).toEqual([1, expect.anything()]);
   await query(url, "UPDATE mcpvals.schema_version SET version = 99");
   expect(await say(url)).toEqual([2, expect.stringContaining("newer version of mcpvals")]);
 });

@@ -38,11 +38,10 @@ async function enter(
   signal: AbortSignal | undefined,
   { onHeld }: RateLimitNotes,
 ): Promise<void> {
-  do {
-    const wait = limit.enter(signal);
-    if (wait !== undefined) onHeld?.(wait.waiting);
-    await wait?.waiting;
-  } while (await limit.isPausedElsewhere(signal));
+  const wait = limit.enter(signal);
+  if (wait === undefined) return;
+  onHeld?.(wait.waiting);
+  await wait.waiting;
 }
 
 function noteChange(change: LimitChange | undefined, reason: string, notes: RateLimitNotes): void {
