@@ -209,7 +209,7 @@ export async function followRun(
       // Once: it has been asked for twice to end.
       await runs
         .use(() => runs.stop(run, "cancelled", { interrupted: true }))
-        .catch((error: unknown) => onNote?.(`running trials go on: ${messageOf(error)}`));
+        .catch((error: unknown) => onNote?.(`the run goes on: ${messageOf(error)}`));
     }
     if (hasEnded && !isClosed) await change(() => runs.close(run));
     const isDecided = stop?.isDecided === true;
