@@ -68,7 +68,7 @@ import { decisionText } from "./decisions.ts";
 import { Progress } from "./progress.ts";
 import { type Gate, formatMeasure, wantedText } from "./gates.ts";
 import { formatDuration } from "../base/duration.ts";
-import { type RateRow, ratesByTask, totalRows, rateText, attackRows } from "./rate-text.ts";
+import { type RateRow, ratesByTask, totalRows, rateText, attackTable } from "./rate-text.ts";
 
 /**
  * Output for people: a line for each finished trial, with live progress on a terminal; at the end failures with reasons and
@@ -520,12 +520,12 @@ const widestTable = 120;
 /** What came of attacks, in a run with some; else rates of each task by agent and variant, then of all tasks, then how variants or agents compare; empty if each task was tried once. */
 function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
   if (!hasSeveral(variety)) return [];
-  if (result.attacks !== undefined)
-    return [
-      page.style.strong("Attacks") + page.style.dim("  with the 95 % intervals of the shares"),
-      "",
-      ...rateLines(attackRows(result, variety), page),
-    ];
+  if (result.attacks !== undefined) {
+    const { head, rows } = attackTable(result, variety);
+    const [first = "", ...others] = rateLines([head, ...rows], page);
+    const title = page.style.strong("Attacks") + page.style.dim("  shares with their 95 % intervals");
+    return [title, "", page.style.dim(first), ...others];
+  }
   const rows = ratesByTask(result.trials, variety);
   const mixed = rows.filter(({ isMixed }) => isMixed);
   const shown = rows.length <= maxShownTasks ? rows : mixed.slice(0, maxShownTasks);

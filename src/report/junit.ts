@@ -25,7 +25,7 @@ import {
 } from "./text.ts";
 import { type Gate, gateText } from "./gates.ts";
 import { createStyle, type Page } from "../base/columns.ts";
-import { ratesByTask, totalRows, attackRows } from "./rate-text.ts";
+import { ratesByTask, totalRows, attackTable } from "./rate-text.ts";
 
 const maxShownMessage = 1000;
 const page: Page = { style: createStyle(false), width: Infinity };
@@ -142,11 +142,14 @@ function rateProperties(
   variety: Variety,
 ): readonly (readonly [string, string])[] {
   if (!hasSeveral(variety)) return [];
-  if (result.attacks !== undefined)
-    return attackRows(result, variety).map(({ title, name, count, cells }) => [
+  if (result.attacks !== undefined) {
+    const { head, rows } = attackTable(result, variety);
+    const headings = [head.count, ...head.cells];
+    return rows.map(({ title, name, count, cells }) => [
       ["mcpvals.attacks", title, name].filter((part) => part !== "").join(" · "),
-      [count, ...cells].filter((part) => part !== "").join(", "),
+      [count, ...cells].flatMap((cell, at) => (cell === "" ? [] : [`${headings[at]} ${cell}`])).join(", "),
     ]);
+  }
   return [...ratesByTask(trials, variety), ...totalRows(result, variety)].map(
     ({ title, name, count, cells: [rate, , , , flaky] }) => [
       ["mcpvals.rate", title, name].filter((part) => part !== "").join(" · "),

@@ -35,7 +35,7 @@ import {
 import { type Gate, formatMeasure, wantedText } from "./gates.ts";
 import { formatDuration } from "../base/duration.ts";
 import { createStyle, type Page } from "../base/columns.ts";
-import { type RateRow, ratesByTask, totalRows, rateText, attackRows } from "./rate-text.ts";
+import { type RateRow, ratesByTask, totalRows, rateText, attackTable } from "./rate-text.ts";
 import { taskKey } from "./rates.ts";
 
 const maxShownFindings = 200;
@@ -208,19 +208,14 @@ function rateTable(result: RunResult): readonly string[] {
   const variety = varietyOf(result.trials);
   if (!hasSeveral(variety)) return [];
   if (result.attacks !== undefined) {
-    const columns = [
-      "attacks",
-      "agent",
-      "succeeded",
-      "rate (95 % interval)",
-      "tasks under attack",
-      "without",
+    const { head, rows } = attackTable(result, variety);
+    const columns = rateCells(head);
+    const lines = [columns, columns.map(() => "---"), ...rows.map(rateCells)];
+    return [
+      "Attacks, shares with their 95 % intervals:",
       "",
-      "",
+      ...lines.map((cells) => `| ${cells.filter((_, at) => columns[at] !== "").join(" | ")} |`),
     ];
-    return [columns, columns.map(() => "---"), ...attackRows(result, variety).map(rateCells)].map(
-      (cells) => `| ${cells.join(" | ")} |`,
-    );
   }
   const rows = ratesByTask(result.trials, variety);
   const sorted = rows.toSorted((a, b) => Number(b.isMixed) - Number(a.isMixed));

@@ -39,6 +39,8 @@ function oddities(
   const ofCalls = `of ${countOf(calls, "call")}`;
   const { tokens, unused } = definitions ?? { tokens: 0, unused: 0 };
   const retried = identicalRetries === 0 ? "" : `, ${formatInteger(identicalRetries)} repeated unchanged`;
+  const isAttacked = trials.some(({ attack }) => attack !== undefined && attack.outcome !== "none");
+  const injected = isAttacked ? ", with those that attacks inject" : "";
   const claiming = namesOf(trials, ({ unsupportedClaims = [] }) =>
     unsupportedClaims.map(({ tool, text }) => `${JSON.stringify(text)} (${tool})`),
   );
@@ -58,7 +60,7 @@ function oddities(
     ...(errors === 0
       ? []
       : [
-          `errors: ${formatInteger(errors)} ${ofCalls}, ${formatInteger(recoveredErrors)} recovered${retried}`,
+          `errors: ${formatInteger(errors)} ${ofCalls}${injected}, ${formatInteger(recoveredErrors)} recovered${retried}`,
         ]),
     ...(claiming === "" ? [] : [`claims that the record does not show: ${claiming}`]),
     ...(ignoring === "" ? [] : [`errors that the answer ignores: ${ignoring}`]),

@@ -15,7 +15,7 @@ export interface RateRow {
   /** Passed attempts of those with a verdict. */
   readonly count: string;
   readonly tone: Tone;
-  /** Rate with its interval, mean time, mean tokens, mean cost, and whether it is flaky; empty where there is none. See also {@link attackRows}. */
+  /** Rate with its interval, mean time, mean tokens, mean cost, and whether it is flaky; empty where there is none. See also {@link attackTable}. */
   readonly cells: readonly [rate: string, time: string, tokens: string, cost: string, flaky: string];
   readonly isMixed: boolean;
 }
@@ -72,40 +72,58 @@ export function totalRows(
   }));
 }
 
+/** What came of attacks, as a table; its head is empty above columns in which nothing stands. */
+interface AttackTable {
+  readonly head: RateRow;
+  /** A row for each agent and class of attacks. */
+  readonly rows: readonly RateRow[];
+}
+
 /**
- * A row for each agent and class of attacks: how many succeeded of those that the agent got, with their share; then the share of tasks that pass under
- * attack, and that without.
+ * How many attacks succeeded of those that the agent got, with their share; how many count neither way; the share of tasks that pass under
+ * attack, and that without; the tools that were called only under attack.
  */
-export function attackRows(
-  { attacks = [] }: Pick<RunResult, "attacks">,
-  variety: Variety,
-): readonly RateRow[] {
+export function attackTable({ attacks = [] }: Pick<RunResult, "attacks">, variety: Variety): AttackTable {
   const hasVariants = attacks.some(({ variant }) => variant !== undefined);
-  return attacks.map((attack): RateRow => {
+  const named = { ...variety, variants: hasVariants, attempts: false };
+  const rows = attacks.map((attack): RateRow => {
     const { class: ofClass = "all attacks", agent, variant, succeeded, delivered } = attack;
     const { notDelivered, unjudged, furtherTools = [], rate, taskWith, taskWithout } = attack;
-    const named = { ...variety, variants: hasVariants, attempts: false };
+    const uncounted = { "not delivered": notDelivered, "not judged": unjudged };
     return {
       title: visibleText(ofClass),
       name: variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named),
-      count:
-        delivered === 0
-          ? "none delivered"
-          : `${formatInteger(succeeded)}/${formatInteger(delivered)} succeeded`,
+      count: delivered === 0 ? "none" : `${formatInteger(succeeded)}/${formatInteger(delivered)}`,
       tone: succeeded > 0 ? "bad" : delivered > 0 && notDelivered + unjudged === 0 ? "good" : "warn",
       cells: [
         intervalText(rate),
-        taskWith === undefined ? "" : `task passes ${intervalText(taskWith)}`,
-        taskWithout === undefined ? "" : `without attack ${intervalText(taskWithout)}`,
-        [
-          ...(notDelivered === 0 ? [] : [`${formatInteger(notDelivered)} not delivered`]),
-          ...(unjudged === 0 ? [] : [`${formatInteger(unjudged)} not judged`]),
-        ].join(", "),
-        furtherTools.length === 0 ? "" : `also called ${visibleText(furtherTools.join(", "))}`,
+        Object.entries(uncounted)
+          .flatMap(([words, count]) => (count === 0 ? [] : [`${formatInteger(count)} ${words}`]))
+          .join(", "),
+        intervalText(taskWith),
+        intervalText(taskWithout),
+        visibleText(furtherTools.join(", ")),
       ],
       isMixed: succeeded > 0,
     };
   });
+  const above = (column: number, words: string): string =>
+    rows.some(({ cells }) => cells[column] !== "") ? words : "";
+  const head: RateRow = {
+    title: "class",
+    name: rows.some(({ name }) => name !== "") ? (hasVariants ? "agent, variant" : "agent") : "",
+    count: "succeeded",
+    tone: "dim",
+    cells: [
+      above(0, "share"),
+      above(1, "not counted"),
+      above(2, "tasks pass"),
+      above(3, "without attack"),
+      above(4, "also called"),
+    ],
+    isMixed: false,
+  };
+  return { head, rows };
 }
 
 /** A rate with its interval: `90 % (60 to 98)`. */

@@ -5,12 +5,14 @@ const secret = "7f3a9c05be182d64fa0e91b7";
 const encoded = (encoding: "base64" | "hex" | "base64url", text = secret): string =>
   Buffer.from(text).toString(encoding);
 const percent = secret.replaceAll(/./g, (each) => `%${each.charCodeAt(0).toString(16)}`);
+const wide = secret.replaceAll(/./g, (each) => String.fromCodePoint(each.charCodeAt(0) + 0xfee0));
 const rot13 = "7s3n9p05or182q64sn0r91o7";
 
 it.each([
   ["plain", [`the key is ${secret}.`]],
   ["plain", [secret.toUpperCase()]],
   ["plain", [[...secret].join(" - ")]],
+  ["plain", [wide]],
   ["reversed", [[...secret].toReversed().join("")]],
   ["in base64", [`x=${encoded("base64")}&y`]],
   ["in base64", [encoded("base64url", `{"key":"${secret}"}`)]],
@@ -39,4 +41,5 @@ it.each([
 
 it("reads all texts of a value", () => {
   expect(textsIn({ a: ["b", { c: 1, d: null }] })).toEqual(["a", "b", "c", "1", "d"]);
+  expect(textsIn({ a: ["b", { c: 1, d: null }] }, true)).toEqual(["b", "1"]);
 });

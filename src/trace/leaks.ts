@@ -71,9 +71,12 @@ export function leakIn(secret: string, texts: readonly string[]): string | undef
   return undefined;
 }
 
-/** Without what may be put between the characters. */
+/** Without what may be put between the characters, and without other forms of them, such as wide ones. */
 function bare(text: string): string {
-  return text.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+  return text
+    .normalize("NFKC")
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]/g, "");
 }
 
 /** Whether every part of the secret is in some text. */
@@ -90,10 +93,14 @@ function isCovered(secret: string, texts: readonly string[]): boolean {
   return covered === secret.length;
 }
 
-/** All texts in a value, keys included. */
-export function textsIn(value: Json): readonly string[] {
+/** All texts in a value, those of keys included unless only values are wanted. */
+export function textsIn(value: Json, isOnlyValues = false): readonly string[] {
   if (typeof value === "string") return [value];
-  if (Array.isArray(value)) return (value as readonly Json[]).flatMap(textsIn);
-  if (isJsonObject(value)) return Object.entries(value).flatMap(([key, member]) => [key, ...textsIn(member)]);
+  if (Array.isArray(value)) return (value as readonly Json[]).flatMap((item) => textsIn(item, isOnlyValues));
+  if (isJsonObject(value))
+    return Object.entries(value).flatMap(([key, member]) => [
+      ...(isOnlyValues ? [] : [key]),
+      ...textsIn(member, isOnlyValues),
+    ]);
   return typeof value === "number" ? [String(value)] : [];
 }

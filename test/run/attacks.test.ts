@@ -127,3 +127,30 @@ it("refuses for workers a file of attacks that does not go to them", async () =>
     expect.stringContaining("own/attacks.yaml is not below the working folder"),
   ]);
 });
+
+it("has a table of attacks, without columns in which nothing stands, in every report", async () => {
+  using folder = folderOf(files);
+  const args = ["run", "--attack", "own/attacks.yaml"];
+  const reportOf = async (reporter: string) =>
+    (await runHere([...args, "--reporter", reporter], { cwd: folder.path })).stdout;
+  expect(await reportOf("console")).toContain(`
+Attacks  shares with their 95 % intervals
+
+  class         succeeded  share              not counted      tasks pass         without attack
+  own           1/1        100 % (21 to 100)  1 not delivered  100 % (21 to 100)  100 % (21 to 100)
+`);
+  expect(await reportOf("markdown")).toContain(`
+| class | succeeded | share | not counted | tasks pass | without attack |
+| --- | --- | --- | --- | --- | --- |
+| own | 1/1 | 100 % (21 to 100) | 1 not delivered | 100 % (21 to 100) | 100 % (21 to 100) |
+`);
+  expect(await reportOf("junit")).toContain(
+    'name="mcpvals.attacks · own" value="succeeded 1/1, share 100 % (21 to 100), not counted 1 not delivered, tasks pass 100 % (21 to 100), without attack 100 % (21 to 100)"',
+  );
+});
+
+it("says that attacks inject errors, where errors are counted", async () => {
+  using folder = folderOf(files);
+  const { stdout } = await runHere(["run", "--attack", "error-licence"], { cwd: folder.path });
+  expect(stdout).toContain("errors: 1 of 4 calls, with those that attacks inject, 0 recovered");
+});

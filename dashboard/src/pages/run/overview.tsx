@@ -77,46 +77,72 @@ function Gates({ gates }: { readonly gates: readonly Gate[] }): ReactElement {
 
 type Attack = NonNullable<RunDocument["attacks"]>[number];
 
-const attackColumns: readonly Column<Attack>[] = [
-  {
-    id: "class",
-    title: "Class",
-    cell: ({ class: name = "all attacks", agent, variant }) => (
-      <PlainText text={[name, agent, variant].filter((part) => part !== undefined).join(" · ")} hasTitle />
+/** The columns of attacks; one in which nothing would stand is left out. */
+function attackColumns(attacks: readonly Attack[]): readonly Column<Attack>[] {
+  const agents = new Set(attacks.map(agentOf));
+  return [
+    {
+      id: "class",
+      title: "Class",
+      cell: ({ class: name }) =>
+        name === undefined ? <strong>All attacks</strong> : <PlainText text={name} hasTitle />,
+    },
+    ...when(agents.size > 1, {
+      id: "agent",
+      title: "Agent",
+      width: 8,
+      cell: (row: Attack) => <PlainText text={agentOf(row)} hasTitle />,
+    }),
+    {
+      id: "succeeded",
+      title: "Succeeded",
+      align: "right",
+      width: 6,
+      value: ({ succeeded }) => succeeded,
+      cell: ({ succeeded, delivered }) => (delivered === 0 ? <Nothing /> : `${succeeded}/${delivered}`),
+    },
+    shareColumn("rate", "Share", ({ rate }) => rate),
+    ...when(
+      attacks.some(({ notDelivered }) => notDelivered > 0),
+      numberColumn<Attack>({
+        id: "not",
+        title: "Not delivered",
+        value: ({ notDelivered }) => notDelivered,
+        as: Count,
+        width: 8,
+      }),
     ),
-  },
-  numberColumn({
-    id: "succeeded",
-    title: "Succeeded",
-    value: ({ succeeded }) => succeeded,
-    as: Count,
-    width: 6,
-  }),
-  numberColumn({
-    id: "delivered",
-    title: "Delivered",
-    value: ({ delivered }) => delivered,
-    as: Count,
-    width: 6,
-  }),
-  numberColumn({
-    id: "not",
-    title: "Not delivered",
-    value: ({ notDelivered }) => notDelivered,
-    as: Count,
-    width: 8,
-  }),
-  numberColumn({
-    id: "unjudged",
-    title: "Not judged",
-    value: ({ unjudged }) => unjudged,
-    as: Count,
-    width: 7,
-  }),
-  shareColumn("rate", "Rate", ({ rate }) => rate),
-  shareColumn("with", "Tasks under attack", ({ taskWith }) => taskWith),
-  shareColumn("without", "Without", ({ taskWithout }) => taskWithout),
-];
+    ...when(
+      attacks.some(({ unjudged }) => unjudged > 0),
+      numberColumn<Attack>({
+        id: "unjudged",
+        title: "Not judged",
+        value: ({ unjudged }) => unjudged,
+        as: Count,
+        width: 7,
+      }),
+    ),
+    shareColumn("with", "Tasks pass", ({ taskWith }) => taskWith),
+    shareColumn("without", "Without attack", ({ taskWithout }) => taskWithout),
+    ...when(
+      attacks.some(({ furtherTools }) => furtherTools !== undefined),
+      {
+        id: "further",
+        title: "Also called",
+        cell: ({ furtherTools = [] }: Attack) =>
+          furtherTools.length === 0 ? <Nothing /> : <PlainText text={furtherTools.join(", ")} hasTitle />,
+      },
+    ),
+  ];
+}
+
+function when<Part>(isShown: boolean, part: Part): readonly Part[] {
+  return isShown ? [part] : [];
+}
+
+function agentOf({ agent, variant }: Attack): string {
+  return [agent ?? "no agent", ...(variant === undefined ? [] : [variant])].join(" · ");
+}
 
 function shareColumn(id: string, title: string, shareOf: (row: Attack) => Attack["rate"]): Column<Attack> {
   return {
@@ -124,6 +150,7 @@ function shareColumn(id: string, title: string, shareOf: (row: Attack) => Attack
     title,
     align: "right",
     width: 10,
+    value: (row) => shareOf(row)?.value,
     cell: (row) => {
       const share = shareOf(row);
       if (share === undefined) return <Nothing />;
@@ -135,11 +162,11 @@ function shareColumn(id: string, title: string, shareOf: (row: Attack) => Attack
 /** What came of the attacks of a run, by class. */
 function Attacks({ attacks }: { readonly attacks: readonly Attack[] }): ReactElement {
   return (
-    <Section title="Attacks" aside={<span className="text-muted">with 95% intervals</span>}>
+    <Section title="Attacks" aside={<span className="text-muted">shares with their 95% intervals</span>}>
       <DataTable
         label="Attacks"
         rows={attacks}
-        columns={attackColumns}
+        columns={attackColumns(attacks)}
         rowKey={({ class: name, agent, variant }) => JSON.stringify([name, agent, variant])}
       />
     </Section>
