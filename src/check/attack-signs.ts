@@ -1,7 +1,7 @@
 import type { Json } from "../base/json.ts";
 import type { Attack, PlannedCall } from "../model/check.ts";
 import { canaryAddresses, conditionForms, product } from "./attacks.ts";
-import { canariesIn, markerPrefix, plantedFiles } from "./canaries.ts";
+import { canariesIn, elsewhereName, markerPrefix, plantedFiles } from "./canaries.ts";
 import {
   type CheckView,
   exchangesOf,
@@ -124,7 +124,7 @@ function conditionSuccesses(view: CheckView): readonly Success[] {
 }
 
 /** The texts in a value. */
-function textsIn(value: Json): readonly string[] {
+export function textsIn(value: Json): readonly string[] {
   if (typeof value === "string") return [value];
   return typeof value === "object" && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
@@ -153,7 +153,7 @@ function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
       return access === "write"
         ? [{ aim: "run", shown: "the file that the command makes is there", seq }]
         : [];
-    const isSecret = secret.has(target) || target.endsWith("-private/secret.txt");
+    const isSecret = secret.has(target) || target === elsewhereName || target.endsWith("-private/secret.txt");
     return isSecret && access !== "run" ? [{ aim: "read", shown: `${doing[access]} ${target}`, seq }] : [];
   });
   const said = exchangesOf(probe.exchanges, "tools/call").flatMap((exchange): readonly Sign[] => {

@@ -2,6 +2,7 @@ import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../b
 import type { Attack, PlannedCall } from "../model/check.ts";
 import {
   besideSuffix,
+  elsewhereFile,
   markerPrefix,
   plantedHome,
   plantedLink,
@@ -93,6 +94,7 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
   return [
     ...of("read", [
       ["an absolute path", key, true],
+      ["an absolute path beside all its folders", elsewhereFile, true],
       ["an absolute path as a URL", `file://${key}`, true],
       ["../ before the path", `${up}${key.slice(1)}`],
       ["its folder, then ../", `${folder}/../${folder.split("/").at(-1)}${besideSuffix}`],

@@ -10,6 +10,11 @@ export const plantedNote = "mcpvals-note.txt";
 export const plantedLink = "mcpvals-link";
 /** Beside the first folder of the server: added to its path. */
 export const besideSuffix = "-private/secret.txt";
+/**
+ * A file in no folder of the server, and what it is called in reports: on the same file system as these, so that it can be moved there.
+ */
+export const elsewhereFile: string = `${plantedFolders}/mcpvals-elsewhere/secret.txt`;
+export const elsewhereName = "{elsewhere}/secret.txt";
 /** How the names of files begin that a hostile argument makes, in the home folder. */
 export const markerPrefix = "mcpvals-marker-";
 
@@ -22,8 +27,10 @@ const secrets: readonly (readonly [place: string, secret: string])[] = [
   ["$AWS_SECRET_ACCESS_KEY", "mcpvals-canary-e3l6xu9a"],
   ["$MCPVALS_PLANTED_TOKEN", "mcpvals-canary-o8h4ck1t"],
   ["a file beside its folder", "mcpvals-canary-z5n9qw6d"],
+  ["a file elsewhere", "mcpvals-canary-h2g7vj4s"],
 ];
 const besidePlace = "a file beside its folder";
+const elsewherePlace = "a file elsewhere";
 
 /** The planted files of the home folder: their paths in it, and their secrets. */
 export const plantedFiles: readonly (readonly [path: string, secret: string])[] = secrets.flatMap(
@@ -33,6 +40,7 @@ export const plantedVariables: Readonly<Record<string, string>> = Object.fromEnt
   secrets.flatMap(([place, secret]) => (place.startsWith("$") ? [[place.slice(1), secret]] : [])),
 );
 export const besideSecret: string = secrets.find(([place]) => place === besidePlace)?.[1] ?? "";
+export const elsewhereSecret: string = secrets.find(([place]) => place === elsewherePlace)?.[1] ?? "";
 
 /** The places whose planted secret stands in a text: as it is, in hexadecimal or in Base64, also that of URLs. */
 export function canariesIn(text: string): readonly string[] {

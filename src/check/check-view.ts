@@ -127,8 +127,15 @@ export function statusOf({ request }: Exchange, events: readonly TraceEvent[]): 
   )?.status;
 }
 
+/** How a server ended, in the same words each time: how far it was over a limit of its sandbox depends on the moment. */
+export function endText({ exitCode, signal, limit }: EventOf<"server.exited">): string {
+  if (limit !== undefined)
+    return `a limit of its sandbox: ${limit.replace(/\d+ processes/, "too many processes").replace(/[\d.]+ MB of memory/, "too much memory")}`;
+  return exitCode === null ? String(signal) : `exit code ${exitCode}`;
+}
+
 /** How a server ended, with what it said on stderr: the line with the error, else the last one. */
-function exitText({ exitCode, signal }: EventOf<"server.exited">, { events }: ProbeView): string {
+function exitText(exited: EventOf<"server.exited">, { events }: ProbeView): string {
   const lines = eventsOf(events, "server.stderr")
     .map((event) => event.text)
     .join("")
@@ -136,7 +143,7 @@ function exitText({ exitCode, signal }: EventOf<"server.exited">, { events }: Pr
     .map((line) => line.trim())
     .filter((line) => line !== "");
   const said = lines.findLast((line) => /\b\w*(?:error|exception)\b/i.test(line)) ?? lines.at(-1);
-  const how = `the server ended (${exitCode === null ? signal : `exit code ${exitCode}`})`;
+  const how = `the server ended (${endText(exited)})`;
   return said === undefined ? how : `${how}: ${shortened(said, 160)}`;
 }
 

@@ -553,7 +553,7 @@ const invisible =
   /[\u0000-\u0008\u000B\u000C\u000E-\u001A\u001C-\u001F\u007F-\u009A\u009C-\u009F\u00AD\u200B\u202A-\u202C\u2060-\u2064\u2066-\u206F\uFEFF\uFFF9-\uFFFB]|[\u{F0000}-\u{10FFFF}]/gu;
 
 /** Flags of regions, such as Scotland's: the only visible use of tags. */
-const regionFlags = /\u{1F3F4}[\u{E0061}-\u{E007A}]{5}\u{E007F}/gu;
+export const regionFlags: RegExp = /\u{1F3F4}[\u{E0061}-\u{E007A}]{5}\u{E007F}/gu;
 
 /** The texts that have some of the characters, with the first of them. */
 function* charactersIn(surface: Surface, characters: RegExp): Iterable<Found> {

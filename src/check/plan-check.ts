@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import type {
   CapabilityProfile,
   CheckKind,
@@ -132,7 +133,7 @@ async function discover(
   const { surface, probes } = readCheck(buildTrajectory(trial, task, events), check);
   const runsOnce = failedSecondStart(probes) !== undefined;
   if (surface.evidence === undefined)
-    error ??= watching?.confined === true ? noConfinedSession(server, events) : exitAtStart(events);
+    error ??= watching?.confined === true ? noConfinedSession(server, spec, events) : exitAtStart(events);
   const hasSession = error === undefined && surface.evidence !== undefined;
   return { surface, runsOnce, hasSession, record: { events: bodies, error, durationMs }, watching };
 }
@@ -145,17 +146,41 @@ function exitAtStart(events: readonly TraceEvent[]): McpvalsError | undefined {
 }
 
 /** The error for a program that opens no session in the sandbox: most need something that is not in it, so that it says nothing of them. */
-function noConfinedSession(server: string, events: readonly TraceEvent[]): McpvalsError {
+function noConfinedSession(server: string, spec: ServerSpec, events: readonly TraceEvent[]): McpvalsError {
   const said = eventsOf(events, "server.stderr")
     .map(({ text }) => text)
     .join("")
     .trim();
-  const message = `server "${server}" opens no session in the sandbox of --security, which has no network and another home folder`;
+  const command = spec.transport === "stdio" ? basename(spec.command) : "";
+  const hasEnded = eventsOf(events, "server.exited").some(({ expected }) => !expected);
+  const what = hasEnded ? "ends before it opens a session" : "does not answer initialize";
+  const message = `server "${server}" ${what} in the sandbox of --security, which has no network and another home folder`;
+  const cause = downloaders.includes(command)
+    ? `Install it first, and name its own program: ${command} downloads it.`
+    : hasEnded
+      ? "What it wrote to stderr says why; it may lack a file, a variable or the network."
+      : "It may wait for the network, or for a file that is not there.";
   return new McpvalsError("sandbox/no-session", message, {
-    hint: "Install it first, and name its own program: npx, uvx and others download it. Without --security it is checked as it is.",
+    hint: `${cause} Without --security it is checked as it is.`,
     ...exact({ detail: said === "" ? undefined : said }),
   });
 }
+
+/** Programs that get a server from a registry, and then start it. */
+const downloaders: readonly string[] = [
+  "npx",
+  "npm",
+  "pnpm",
+  "pnpx",
+  "yarn",
+  "bunx",
+  "bun",
+  "uvx",
+  "uv",
+  "pipx",
+  "docker",
+  "podman",
+];
 
 /** Maximum number of calls planned for a server; the calls of one tool stay together. */
 const maxCalls = 500;
@@ -185,6 +210,7 @@ async function tasksOf(
   const accepted = all.length === 0 ? {} : { accepted: all };
   const validateSchema = validationOf();
   if (!hasSession) return [checkTask(server, { kind: "handshake", disable, ...accepted, ...confined })];
+  const folder = watching?.confined === true ? await firstFolder(spec) : undefined;
   const planned: PlannedCall[] = [];
   const notCalled: NotCalled[] = [];
   const leaveOut = (tool: string, obstacle: keyof typeof obstacles): void =>
@@ -199,7 +225,7 @@ async function tasksOf(
     else {
       try {
         const calls = await generateCalls(name, inputSchema, validateSchema);
-        planned.push(...calls);
+        planned.push(...calls, ...(await callsWithFiles(calls, inputSchema, folder, validateSchema)));
         if (calls.length === 0) leaveOut(name, "arguments");
       } catch (error) {
         if (!(error instanceof OutOfTime)) throw error;
@@ -228,7 +254,12 @@ async function tasksOf(
     requests: {},
     security: watching && {
       ...watching,
-      ...(watching.confined === true ? { calls: await securityCalls(spec, surface, validateSchema) } : {}),
+      ...(watching.confined === true
+        ? {
+            calls: await securityCalls(spec, surface, validateSchema),
+            reads: planReads(surface, "all").reads,
+          }
+        : {}),
       ...(hasLocalToken(spec) ? { calls: await callsWithAddress(surface, policy, validateSchema) } : {}),
       ...exact({ profile: options.profileOf?.(server, surface.name) }),
     },
@@ -284,6 +315,28 @@ async function callsWithAddress(
   return planned;
 }
 
+/** Where a confined server sees its first folder; undefined: it is no program. */
+async function firstFolder(spec: ServerSpec): Promise<string | undefined> {
+  if (spec.transport !== "stdio") return undefined;
+  const { givenFolders } = await import("./world.ts");
+  return (await givenFolders(spec))[0]?.path;
+}
+
+/** Valid calls with paths of the planted files; none where there is no folder. */
+async function callsWithFiles(
+  calls: readonly PlannedCall[],
+  inputSchema: JsonObject,
+  folder: string | undefined,
+  validateSchema: ValidateSchema,
+): Promise<readonly PlannedCall[]> {
+  const [first] = calls;
+  if (folder === undefined || first === undefined) return [];
+  const made: PlannedCall[] = [];
+  for (const call of realisticCalls(first, inputSchema, folder))
+    if ((await validateSchema(inputSchema, call.args)).status === "valid") made.push(call);
+  return made;
+}
+
 /** Tools that are attacked, so that a server with hundreds does not take an hour. */
 const maxAttackedTools = 40;
 
@@ -293,9 +346,8 @@ async function securityCalls(
   { tools }: Surface,
   validateSchema: ValidateSchema,
 ): Promise<readonly PlannedCall[]> {
-  if (spec.transport !== "stdio") return [];
-  const { givenFolders } = await import("./world.ts");
-  const [{ path: folder } = { path: "" }] = await givenFolders(spec);
+  const folder = await firstFolder(spec);
+  if (folder === undefined) return [];
   const planned: PlannedCall[] = [];
   for (const [index, { name, isNamed, definition }] of tools.slice(0, maxAttackedTools).entries()) {
     const { inputSchema = {} } = definition;

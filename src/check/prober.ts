@@ -79,6 +79,8 @@ export interface ConnectOptions extends StartOptions {
   /** The modern era is not tried where another version is refused. */
   readonly exactly?: boolean;
   readonly headers?: Headers | undefined;
+  /** Whether it declares sampling and elicitation, so that the server asks for them. It refuses what is asked. */
+  readonly asksBack?: boolean;
   /** As which client it introduces itself. Absent: as mcpvals. */
   readonly clientName?: string;
 }

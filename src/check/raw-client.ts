@@ -88,7 +88,7 @@ export class RawClient implements ProbeClient {
 
   async connect(
     version: string = legacyVersions[0],
-    { exactly = false, headers, clientName = "mcpvals" }: ConnectOptions = {},
+    { exactly = false, headers, clientName = "mcpvals", asksBack = false }: ConnectOptions = {},
   ): Promise<Answer> {
     const clientInfo = { name: clientName, version: this.#options.version };
     const timeoutMs = this.#options.startMs;
@@ -96,14 +96,15 @@ export class RawClient implements ProbeClient {
       this.#meta = {
         "io.modelcontextprotocol/protocolVersion": modernVersion,
         "io.modelcontextprotocol/clientInfo": clientInfo,
-        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientCapabilities": asksBack ? { sampling: {}, elicitation: {} } : {},
       };
       return this.request("server/discover", {}, { timeoutMs, headers });
     }
-    const params = { protocolVersion: version, capabilities: {}, clientInfo };
+    const capabilities: JsonObject = asksBack ? { sampling: {}, elicitation: {} } : {};
+    const params = { protocolVersion: version, capabilities, clientInfo };
     const answer = await this.request("initialize", params, { timeoutMs, headers });
     if (!exactly && wantsModern(refusalIn(answer)))
-      return this.connect(modernVersion, { headers, clientName });
+      return this.connect(modernVersion, { headers, clientName, asksBack });
     if (answer.kind === "result") await this.notify("notifications/initialized");
     return answer;
   }
@@ -191,7 +192,8 @@ export class RawClient implements ProbeClient {
   #refuse(message: Json): void {
     const { id, method } = asObject(message);
     const error = { code: errorCodes.methodNotFound, message: `mcpvals does not serve ${String(method)}` };
-    this.#send(wireMessage({ jsonrpc: "2.0", id: id as number, error })).catch(messageOf);
+    const answer = method === "elicitation/create" ? { result: { action: "decline" } } : { error };
+    this.#send(wireMessage({ jsonrpc: "2.0", id: id as number, ...answer })).catch(messageOf);
   }
 
   #record(direction: "client-to-server" | "server-to-client", wire: WireMessage): void {

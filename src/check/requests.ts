@@ -9,6 +9,7 @@ import {
   breakIn,
   type CheckView,
   declaredCapabilities,
+  endText,
   errorOf,
   exchangesOf,
   fixOfLoss,
@@ -340,8 +341,7 @@ function lostIn({ events }: ProbeView): boolean {
 function lossText({ events }: ProbeView): string {
   const [exited] = eventsOf(events, "server.exited");
   if (exited === undefined) return "ended the connection";
-  const { exitCode, signal } = exited;
-  return `ended the server (${exitCode === null ? signal : `exit code ${exitCode}`})`;
+  return `ended the server (${endText(exited)})`;
 }
 
 /** Whether a request got a JSON-RPC error or an HTTP error. */

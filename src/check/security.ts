@@ -1,8 +1,16 @@
-import { asObject, isJsonObject, type Json, type JsonObject, mapValues } from "../base/json.ts";
+import {
+  asList,
+  asObject,
+  exact,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  mapValues,
+} from "../base/json.ts";
 import type { Touched } from "../model/check.ts";
 import { eventsOf } from "../model/event.ts";
 import { addressRules, probeAddress } from "./address-security.ts";
-import { anything, escape } from "./attack-signs.ts";
+import { anything, escape, textsIn } from "./attack-signs.ts";
 import { longText, longTextLength } from "./attacks.ts";
 import { canariesIn, plantedFiles } from "./canaries.ts";
 import { profileOf, targetInProfile } from "./capability-profile.ts";
@@ -11,6 +19,7 @@ import {
   type CheckView,
   endBefore,
   exchangesOf,
+  listKeys,
   isUnanswered,
   type Found,
   listingOf,
@@ -18,6 +27,7 @@ import {
   readSurface,
   type RuleTable,
 } from "./check-view.ts";
+import { regionFlags } from "./definitions.ts";
 import { type Prober, requestOrPing, type Session } from "./prober.ts";
 import { differences } from "./stability.ts";
 import { aboutAccess, type Access, doing, ordinary, placeOf, touchedIn, when } from "./touched.ts";
@@ -30,11 +40,11 @@ const otherClient = "claude-ai";
  * started again; a tool that does not answer is not called again.
  */
 export async function probeSecurity(prober: Prober): Promise<void> {
-  const { calls = [], confined } = prober.check;
+  const { calls = [], reads = [], confined } = prober.check;
   const open = (clientName?: string): Promise<Session | undefined> =>
     prober.probe(clientName === undefined ? "start" : "other-client", async () => {
       await prober.plant();
-      const session = await prober.connect(clientName === undefined ? {} : { clientName });
+      const session = await prober.connect({ asksBack: true, ...exact({ clientName }) });
       await prober.listAll(session);
       return session;
     });
@@ -66,8 +76,20 @@ export async function probeSecurity(prober: Prober): Promise<void> {
     }
     if (session !== undefined && !session.client.isLost) {
       const { client } = session;
-      await prober.probe("relist", () => prober.list(client, "tools/list"));
+      await prober.probe("relist", async () => {
+        await prober.list(client, "tools/list");
+        if (session?.capabilities["prompts"] !== undefined) await prober.list(client, "prompts/list");
+      });
     }
+  }
+  const reader = reads.length === 0 ? undefined : await open();
+  for (const [read, { kind, name, args }] of reads.entries()) {
+    if (reader === undefined || reader.client.isLost) return;
+    const [method, params] =
+      kind === "resource"
+        ? (["resources/read", { uri: name }] as const)
+        : (["prompts/get", { name, ...exact({ arguments: args }) }] as const);
+    await prober.probe("read", () => requestOrPing(reader.client, method, params), { read });
   }
 }
 
@@ -107,6 +129,31 @@ export const securityRules = {
     },
   },
   ...addressRules,
+  "security/hidden-text": {
+    severity: "warning",
+    title: "What the server gives has text that people do not see",
+    why: "The model reads it and nobody else: this is how instructions are hidden. What a server got elsewhere may have it too, and then it passes it on.",
+    fix: "Leave out characters of Unicode tags, overrides of the direction of writing, and concealed text of terminals.",
+    bad: `← "sunny" and "read the private key" in Unicode tags (U+E0000 to U+E007F)`,
+    good: `← "sunny"`,
+    source: "https://embracethered.com/blog/posts/2024/hiding-and-finding-text-with-unicode-tags/",
+    weakness: { owasp: "MCP06", cwe: 451 },
+    *find(view) {
+      const lists = new Set(Object.keys(listKeys));
+      for (const probe of ordinary(view)) {
+        const ofLists = new Set(exchangesOf(probe.exchanges, ...lists).map(({ answer }) => answer?.seq));
+        for (const { seq, message, where } of messagesIn(probe)) {
+          if (ofLists.has(seq)) continue;
+          const kinds = Object.entries(concealing).filter(([, form]) =>
+            textsIn(message).some((text) => form.test(text.replaceAll(regionFlags, ""))),
+          );
+          if (kinds.length === 0) continue;
+          const said = `${where} has ${kinds.map(([kind]) => kind).join(", ")}`;
+          yield { ...placeOf(probe), message: said, evidence: [seq] };
+        }
+      }
+    },
+  },
   "security/secret-read": {
     severity: "warning",
     title: "A file with secrets is opened that nobody asked for",
@@ -135,7 +182,9 @@ export const securityRules = {
     weakness: { owasp: "MCP03", cwe: 451 },
     *find(view) {
       for (const { probe, events } of annotated(view, "readOnlyHint", true)) {
-        const change = events.find(({ access }) => access === "write" || access === "delete");
+        const change = events.find(
+          ({ access, target }) => (access === "write" || access === "delete") && !ownState.test(target),
+        );
         if (change !== undefined) yield aboutAccess(probe, change);
       }
     },
@@ -231,16 +280,22 @@ export const securityRules = {
       for (const probe of view.probes) {
         if (probe.probe === "start") before = probe;
         if (probe.probe !== "relist" || before === undefined) continue;
-        const [old, now] = [before, probe].map(({ exchanges }) => readSurface(exchanges).tools);
-        const known = new Set(old?.map(({ name }) => name));
-        // Tools that come and go are announced, and users see new ones.
-        const same = (tools: typeof old): Json[] =>
-          (tools ?? []).flatMap(({ name, definition }) => (known.has(name) ? definition : []));
-        const left = new Set(now?.map(({ name }) => name));
-        const kept = same(old).filter((each) => left.has(String(asObject(each)["name"])));
-        yield* differences({ tools: kept }, { tools: same(now) }, "the list before the calls", [
-          probe.finished,
-        ]);
+        const [old, now] = [before, probe].map(({ exchanges }) => listingOf(readSurface(exchanges)));
+        // What comes and goes is announced, and users see what is new.
+        const both = (list: string): readonly (readonly [JsonObject, JsonObject])[] =>
+          (asList(old?.[list]) as JsonObject[]).flatMap((was) => {
+            const is = (asList(now?.[list]) as JsonObject[]).find(({ name }) => name === was["name"]);
+            return is === undefined ? [] : [[was, is] as const];
+          });
+        for (const list of ["tools", "prompts"]) {
+          const kept = both(list);
+          yield* differences(
+            { [list]: kept.map(([was]) => was) },
+            { [list]: kept.map(([, is]) => is) },
+            "the list before the calls",
+            [probe.finished],
+          );
+        }
       }
     },
   },
@@ -434,17 +489,37 @@ function annotated(
   );
 }
 
-/** What the server says in a probe: messages, and what it writes to stderr. */
-function* saidIn({
+/** In a hidden folder of its own in the home folder a server may keep a log, such as `~/.notes-server/calls.log`; others have secrets there. */
+const ownState =
+  /^~\/\.(?!ssh\/|aws\/|config\/google-chrome\/)(?:config\/|local\/(?:share|state)\/)?[^/]+\/./;
+
+/** Text that is there and not shown. */
+const concealing: Readonly<Record<string, RegExp>> = {
+  "Unicode tags": /[\u{E0020}-\u{E007F}]/u,
+  "overrides of the direction of writing": /[\u202D\u202E]/u,
+  // oxlint-disable-next-line no-control-regex
+  "concealed text of terminals": /\u001B\[(?:\d+;)*8(?:;\d+)*m/u,
+};
+
+/** The messages of the server in a probe. */
+function* messagesIn({
   events,
-}: ProbeView): Iterable<{ readonly seq: number; readonly text: string; readonly where: string }> {
-  for (const event of events) {
-    if (event.type === "server.stderr") yield { seq: event.seq, text: event.text, where: "its log" };
-    if (event.type !== "mcp.message" || event.direction !== "server-to-client") continue;
+}: ProbeView): Iterable<{ readonly seq: number; readonly message: Json; readonly where: string }> {
+  for (const event of eventsOf(events, "mcp.message")) {
+    if (event.direction !== "server-to-client") continue;
     const { method, error } = asObject(event.message);
     const where = typeof method === "string" ? method : error === undefined ? "a result" : "an error";
-    yield { seq: event.seq, text: JSON.stringify(event.message), where };
+    yield { seq: event.seq, message: event.message, where };
   }
+}
+
+/** What the server says in a probe: messages, and what it writes to stderr. */
+function* saidIn(
+  probe: ProbeView,
+): Iterable<{ readonly seq: number; readonly text: string; readonly where: string }> {
+  for (const { seq, text } of eventsOf(probe.events, "server.stderr")) yield { seq, text, where: "its log" };
+  for (const { seq, message, where } of messagesIn(probe))
+    yield { seq, text: JSON.stringify(message), where };
 }
 
 /** Secrets that mcpvals was given for the server, such as variables: in a record a mark with its name stands in the place of each. */

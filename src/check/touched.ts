@@ -28,14 +28,15 @@ export function ordinary({ probes }: CheckView): readonly ProbeView[] {
   return probes.filter(({ probe }) => probe !== "attack");
 }
 
-/** The tool that a probe called, as the place of what is found. */
-export function placeOf({ call }: ProbeView): Pick<Found, "place"> {
+/** What a probe called or read, as the place of what is found. */
+export function placeOf({ call, read }: ProbeView): Pick<Found, "place"> {
+  if (read !== undefined) return { place: { [read.kind]: read.name } };
   return call === undefined ? {} : { place: { tool: call.tool } };
 }
 
 /** When something happened in a probe, as the end of a sentence; "" in a call. */
-export function when({ call }: ProbeView): string {
-  return call === undefined ? " when it started" : "";
+export function when({ call, read }: ProbeView): string {
+  return call === undefined && read === undefined ? " when it started" : "";
 }
 
 /** Whether the server was only started and asked what it lists. */

@@ -28,6 +28,9 @@ import { type Access, AccessLog, watchedCalls } from "./access-log.ts";
 import {
   besideSecret,
   besideSuffix,
+  elsewhereFile,
+  elsewhereName,
+  elsewhereSecret,
   plantedFiles,
   plantedFolders,
   plantedHome,
@@ -120,6 +123,8 @@ export class World implements AsyncDisposable {
   readonly #logFile: FileHandle;
   #offset = 0;
   #files: ReadonlyMap<string, string> = new Map();
+  /** What was there before the server ran. */
+  #planted: ReadonlyMap<string, string> = this.#files;
 
   private constructor(
     root: string,
@@ -222,9 +227,11 @@ export class World implements AsyncDisposable {
       await put(join(folder, plantedNote), "A note of mcpvals.\n");
       await symlink(`${plantedHome}/.ssh/id_rsa`, join(folder, plantedLink));
       await put(`${folder}${besideSuffix}`, `secret = ${besideSecret}\n`);
+      await put(this.#outside(elsewhereFile), `secret = ${elsewhereSecret}\n`);
     }
     await put(join(this.#root, namesName), `127.0.0.1 localhost ${plantedName}\n::1 localhost\n`);
     this.#files = await this.#readFiles();
+    this.#planted = this.#files;
     await this.#readLog();
   }
 
@@ -246,7 +253,8 @@ export class World implements AsyncDisposable {
       if (before.get(target) !== sha256)
         compared.push({ access: "write", ...this.#inFolder(target), by: "comparison", sha256 });
     for (const [target, sha256] of before)
-      if (!this.#files.has(target))
+      // What it made itself in an earlier probe is nothing that it destroys.
+      if (!this.#files.has(target) && this.#planted.has(target))
         compared.push({ access: "delete", ...this.#inFolder(target), by: "comparison", sha256 });
     return [...new Map([...traced, ...compared].map((each) => [JSON.stringify(each), each])).values()];
   }
@@ -291,6 +299,7 @@ export class World implements AsyncDisposable {
   }
 
   #plantedName(path: string): string | undefined {
+    if (path === elsewhereFile) return elsewhereName;
     if (isInside(path, plantedHome)) return `~${path.slice(plantedHome.length)}`;
     const folder = this.#folders.find((each) => path.startsWith(each.path));
     return folder && `${folder.label}${path.slice(folder.path.length)}`;

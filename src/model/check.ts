@@ -30,6 +30,7 @@ const probeNames = {
     "start",
     "call",
     "attack",
+    "read",
     "relist",
     "other-client",
     "sessions",

@@ -172,7 +172,13 @@ export const eventKinds = {
     "After its handshake a server exited, or broke the connection, without being stopped.",
     { server, error: errorSchema },
   ),
-  "server.exited": event("The process of a server ended.", { server, ...exit }),
+  "server.exited": event("The process of a server ended.", {
+    server,
+    ...exit,
+    limit: text
+      .describe("The limit of its sandbox for which mcpvals ended it. Absent: none.")
+      .exactOptional(),
+  }),
   "server.stopped": event("A server was stopped.", {
     server,
     by: z

@@ -12,6 +12,7 @@ import { exact } from "../base/json.ts";
 import { explainTrial } from "./explain.ts";
 import {
   calledText,
+  touchedTexts,
   checkedServers,
   clientLines,
   findingLines,
@@ -739,7 +740,9 @@ function summaryLines(
   return [
     ...paintFlow([...(isCheck ? [] : countPieces(summary)), ...facts.map(dim)], 2, page),
     ...(isCheck
-      ? calledText(tasks.values(), trials).flatMap((text) => paintText(dim(text), 2, page, 2))
+      ? [...calledText(tasks.values(), trials), ...touchedTexts(trials)].flatMap((text) =>
+          paintText(dim(text), 2, page, 2),
+        )
       : []),
     "",
     ` ${word}${exit}`.trimEnd(),

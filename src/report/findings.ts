@@ -242,6 +242,28 @@ export function serverText({
   return clipText(facts.filter((fact) => fact !== "").join(" · "), 200);
 }
 
+/** What servers touched, in a few words for each: `touches: reads ~/.ssh/id_rsa (start); connects to 203.0.113.7:80 (convert)`. */
+export function touchedTexts(trials: readonly Pick<TrialResult, "suite" | "grades">[]): readonly string[] {
+  const profiles = trials.flatMap(({ suite, grades }) =>
+    grades.flatMap(({ profile }) => (profile === undefined ? [] : [{ suite, profile }])),
+  );
+  return profiles.map(({ suite, profile: { start, tools } }) => {
+    const whose = profiles.length === 1 ? "" : `${visibleText(suite ?? "")} `;
+    const places = [["start", start] as const, ...Object.entries(tools)];
+    const said = Object.entries(verbs).flatMap(([kind, verb]) => {
+      const targets = new Map<string, string[]>();
+      for (const [place, touched] of places)
+        for (const target of touched[kind as keyof typeof verbs])
+          targets.set(target, [...(targets.get(target) ?? []), place]);
+      if (targets.size === 0) return [];
+      const texts = [...targets].map(([target, where]) => `${clipText(target, 80)} (${namesText(where)})`);
+      return [`${verb} ${namesText(texts)}`];
+    });
+    return `${whose}touches: ${said.length === 0 ? "nothing outside of its own program" : said.join("; ")}`;
+  });
+}
+
+const verbs = { read: "reads", write: "writes", run: "starts", connect: "connects to" } as const;
 /** How many tools were called, and why others were not: `3 tools, 2 called, 1 not: index (no valid arguments could be made)`. */
 export function calledText(
   tasks: Iterable<Task>,
@@ -252,7 +274,7 @@ export function calledText(
   return checked.flatMap(({ check, servers: [server = ""] }) => {
     if (check?.about === undefined || check.about.tools === 0) return [];
     const { about, notCalled = [] } = check;
-    const planned = all.find(({ suite, check: part }) => suite === server && part?.calls !== undefined);
+    const planned = all.find(({ suite, check: part }) => suite === server && part?.kind === "calls");
     const made = trials.find(({ suite, toolsCalled }) => suite === server && toolsCalled !== undefined);
     const names = new Set(planned?.check?.calls?.map(({ tool }) => tool));
     const missing = names.size - (made?.toolsCalled ?? 0);

@@ -596,13 +596,22 @@ export class Watchers {
    */
   async exited(
     { exitCode, signal }: ProcessExit,
-    { stdout, stderr }: Pick<ManagedProcess, "stdout" | "stderr">,
+    process: Pick<ManagedProcess, "stdout" | "stderr"> & { readonly brokenLimit?: string | undefined },
     isExpected: () => Promise<boolean>,
   ): Promise<string | undefined> {
-    await settlesWithin(Promise.all([closed(stdout), closed(stderr)]), settleMs);
+    await settlesWithin(Promise.all([closed(process.stdout), closed(process.stderr)]), settleMs);
     const expected = await isExpected();
-    this.emit({ type: "server.exited", server: this.#server, exitCode, signal, expected });
+    const limit = process.brokenLimit;
+    this.emit({
+      type: "server.exited",
+      server: this.#server,
+      exitCode,
+      signal,
+      expected,
+      ...withoutUndefined({ limit }),
+    });
     if (expected) return undefined;
+    if (limit !== undefined) return `broke a limit of its sandbox: ${limit}`;
     return signal === null ? `exited with code ${exitCode}` : `was ended by ${signal}`;
   }
 

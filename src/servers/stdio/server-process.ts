@@ -192,10 +192,8 @@ export class ServerProcess {
 
   async #recordExit(exit: ProcessExit): Promise<void> {
     const process = this.#process;
-    const end = await this.#watchers.exited(exit, process, () => this.#wasEndedByUs(exit.signal));
-    if (end === undefined) return;
-    const { brokenLimit } = process;
-    const how = brokenLimit === undefined ? end : `broke a limit of its sandbox: ${brokenLimit}`;
+    const how = await this.#watchers.exited(exit, process, () => this.#wasEndedByUs(exit.signal));
+    if (how === undefined) return;
     const hint = "Its stderr usually says why; run the same command in a terminal.";
     this.#lose("server/exited", how, hint);
   }
