@@ -1,5 +1,6 @@
 import { statfsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { release } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
 import { McpvalsError } from "../base/error.ts";
 import type { SandboxSpec } from "../model/sandbox.ts";
@@ -19,17 +20,22 @@ import {
   type ConfinedProcess,
   type Confinement,
   type Sandbox,
+  threadsEach,
   tryNothing,
   watchLimits,
 } from "./sandbox.ts";
 
 /** Arguments and the filter of system calls are in file descriptors that `spawnProcess` opens. */
 const fromFiles = ["--args", "3", "--seccomp", "4"];
+/** Since which version of Linux processes are counted for each user namespace. */
+const countingSince: readonly [number, number] = [5, 14];
 /** For Node, which reserves half a gigabyte of data for each thread that runs JavaScript. */
 const dataRoom = 4 * 1024 ** 3;
 
 /**
  * Confines with bubblewrap, by namespaces of the kernel: unlisted files do not exist inside. The limits:
+ * - the kernel starts no more processes and threads than {@link threadsEach} for each process that is allowed (RLIMIT_NPROC, where
+ *   there is `prlimit`; not for root, whom it does not limit);
  * - total memory, including files in memory, and the number of processes are polled many times a second; exceeding them ends everything
  *   inside; memory that no process has mapped (memfd, shared memory of System V, data in sockets) is not counted;
  * - one process gets at most 4 GiB over the memory limit between two polls (RLIMIT_DATA);
@@ -48,13 +54,17 @@ export const bubblewrap: Sandbox = {
 async function startBubblewrap(confinement: Confinement): Promise<ConfinedProcess> {
   const { process, spec } = confinement;
   const [program, plan] = await Promise.all([findBubblewrap(), planMounts(confinement)]);
-  const inside = bubblewrapArguments(process, plan, spec);
+  const { env: own } = process;
+  const counting = await countingArguments(spec.processes, own);
+  const env = counting.length === 0 ? own : withoutLoader(own);
+  const inside = bubblewrapArguments({ ...process, env }, plan, spec);
   // A NUL ends an argument: the rest of a variable would become arguments of bubblewrap.
   if (inside.some((argument) => argument.includes("\0"))) {
     const message = "a variable or a path of a confined program contains a NUL byte";
     throw new McpvalsError("server/spawn-failed", message);
   }
-  const child = await spawnProcess(outside(program, [plan.command, ...process.args], spec.memoryBytes), {
+  const command = [...counting, plan.command, ...process.args];
+  const child = await spawnProcess(outside(program, command, spec.memoryBytes), {
     given: [inside.map((argument) => `${argument}\0`).join(""), withoutKeys()],
     signal: signalDescendants,
   });
@@ -64,6 +74,39 @@ async function startBubblewrap(confinement: Confinement): Promise<ConfinedProces
     brokenLimit: watchLimits({ child, spec, own: 1, besides }),
     cleanUp: namespaceEnd(child),
   });
+}
+
+/**
+ * What limits the processes of a program and then becomes it, inside the sandbox; none where that is not possible. Only the program gets
+ * the variables of the dynamic linker.
+ */
+async function countingArguments(
+  processes: number,
+  env: Readonly<Record<string, string>>,
+): Promise<readonly string[]> {
+  const [major = 0, minor = 0] = release().split(".").map(Number);
+  const [since, after] = countingSince;
+  const isCounted = major > since || (major === since && minor >= after);
+  const program = await findProgram("prlimit", { env: { PATH: "/usr/bin:/bin" }, cwd: "/" });
+  if (!isCounted || program === undefined) return [];
+  // It cannot be raised.
+  const limits = await readFile("/proc/self/limits", "utf8").catch(() => "");
+  const most = Number(/^Max processes +\S+ +(\d+)/m.exec(limits)?.[1] ?? Infinity);
+  const linking = Object.entries(env).filter(([name]) => isLoaderVariable(name));
+  return [
+    program,
+    `--nproc=${Math.min(processes * threadsEach, most)}`,
+    "--",
+    ...(linking.length === 0 ? [] : ["/usr/bin/env", ...linking.map((entry) => entry.join("="))]),
+  ];
+}
+
+function withoutLoader(env: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !isLoaderVariable(name)));
+}
+
+function isLoaderVariable(name: string): boolean {
+  return name.startsWith("LD_");
 }
 
 /**

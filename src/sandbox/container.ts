@@ -17,6 +17,7 @@ import {
   inMegabytes,
   runToEnd,
   type Sandbox,
+  threadsEach,
   type Tried,
 } from "./sandbox.ts";
 
@@ -42,8 +43,6 @@ const pullMs = 15 * 60_000;
 const runMs = 60_000;
 /** Exit code of a killed program. */
 const killed = 137;
-/** Containers count each thread as a process; Node has about ten. */
-const threadsEach = 16;
 
 /** A container program with an engine that works. */
 interface ContainerRuntime {

@@ -22,6 +22,9 @@ export interface ConfinedProcess extends ManagedProcess {
   readonly brokenLimit: string | undefined;
 }
 
+/** Kernels count each thread as a process; Node has about ten. */
+export const threadsEach = 16;
+
 /** One way to confine programs. */
 export interface Sandbox {
   readonly kind: SandboxSpec["kind"];

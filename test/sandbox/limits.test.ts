@@ -150,6 +150,11 @@ describe.skipIf(reason !== undefined)(`the process sandbox${named}`, () => {
       expect(commandLines("bomb.py")).toEqual([]);
     });
 
+    it("are limited by the kernel too, with their threads", async () => {
+      const ended = await bench.run(["cat", "/proc/self/limits"], { spec: { processes: 8 } });
+      expect(ended.stdout).toMatch(/^Max processes +128 +128 /m);
+    });
+
     it("may be as many as the limit says", async () => {
       const script = "for i in 1 2 3 4 5 6 7; do sleep 0.3 & done; wait";
       const ended = await bench.run(["sh", "-c", script], { spec: { processes: 8 } });
