@@ -51,15 +51,25 @@ export const conditionForms = {
   },
 } as const;
 
+/**
+ * A condition that only SQL can work out. Both have the same numbers in another order, and no sign for comparing them: neither a tool that
+ * counts or adds what it is given nor a small language for filters tells one from the other.
+ */
+function condition(holds: boolean, number: number): string {
+  const [low, middle, high] = [number - 1, number, number + 1];
+  const [tested, upper] = holds ? [middle, high] : [high, middle];
+  return `CASE WHEN ${tested} BETWEEN ${low} AND ${upper} THEN 1 ELSE 0 END = 1`;
+}
+
 const conditions: readonly Payload[] = (
   [
-    [conditionForms.text, (a: number, b: number) => `mcpvals' OR '${a}'='${b}' -- `],
-    [conditionForms.number, (a: number, b: number) => `0 OR ${a}=${b} -- `],
+    [conditionForms.text, "mcpvals'"],
+    [conditionForms.number, "0"],
   ] as const
-).flatMap(([{ holds, fails }, write]) =>
+).flatMap(([{ holds, fails }, end]) =>
   [7341, 8652].flatMap((number): readonly Payload[] => [
-    { aim: "sql", form: holds, isWhole: false, text: write(number, number) },
-    { aim: "sql", form: fails, isWhole: false, text: write(number, number + 1) },
+    { aim: "sql", form: holds, isWhole: false, text: `${end} OR ${condition(true, number)} -- ` },
+    { aim: "sql", form: fails, isWhole: false, text: `${end} OR ${condition(false, number)} -- ` },
   ]),
 );
 
@@ -86,7 +96,9 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
   const key = `${plantedHome}/.ssh/id_rsa`;
   const up = "../".repeat(12);
   const marker = `${plantedHome}/${markerPrefix}${id}`;
-  const touch = (form: number): string => `touch ${marker}-${form}`;
+  // Either needs no PATH. One works without a shell or with `>` refused, the other where a shell is all that is there.
+  const touch = (form: number): string => `/bin/touch ${marker}-${form}`;
+  const redirect = (form: number): string => `:>${marker}-${form}`;
   const of = (
     aim: Attack["aim"],
     texts: readonly (readonly [form: string, text: string, isWhole?: boolean])[],
@@ -107,14 +119,14 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
     ]),
     ...of("command", [
       ["a command", touch(0), true],
-      ["; and a command", `text; ${touch(1)}`],
+      ["; and a command", `text; ${redirect(1)}`],
       ["&& and a command", `text && ${touch(2)}`],
       ["| and a command", `text | ${touch(3)}`],
       ["a command in $( )", `text$(${touch(4)})`],
       ["a command in backquotes", `text\`${touch(5)}\``],
       ["a line break and a command", `text\n${touch(6)}\n`],
-      ["an end of a double quotation and a command", `text"; ${touch(7)}; "`],
-      ["an end of a single quotation and a command", `text'; ${touch(8)}; '`],
+      ["an end of a double quotation and a command", `text"; ${redirect(7)}; "`],
+      ["an end of a single quotation and a command", `text'; ${redirect(8)}; '`],
     ]),
     ...of("code", [
       ["JavaScript", `process.getBuiltinModule("fs").writeFileSync("${marker}-9", "")`, true],
@@ -141,6 +153,8 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
     ]),
     ...conditions,
     ...of("template", [
+      // What a tool that calculates is for: it gives the product with braces, too.
+      ["a product without a template", factors, true],
       ["{{ }}", `{{${factors}}}`],
       ["${ }", `\${${factors}}`],
       ["<%= %>", `<%= ${factors} %>`],

@@ -230,6 +230,63 @@ it.skipIf(reason !== undefined)(
   },
 );
 
+/** The codes of security that are found in a server that does something in each call. */
+async function securityCodes(call: string): Promise<readonly string[]> {
+  using folder = folderOf({ "server.mjs": serverThat({ call }) });
+  const command = [process.execPath, "server.mjs"];
+  const { findings } = await checked(command, { security: true, calls: "none", cwd: folder.path });
+  return findings.flatMap(({ code }) => (code.startsWith("security/") ? code : []));
+}
+
+it.skipIf(reason !== undefined)(
+  `a command is found in each place of a shell, also where no program is in the PATH${note}`,
+  async () => {
+    using folder = folderOf({
+      "server.mjs": serverThat({
+        call: `process.env.PATH = "/nowhere";
+        const { exec } = await import("node:child_process");
+        const commands = ["echo " + path, 'echo "' + path + '"', "echo '" + path + "'"];
+        await Promise.all(commands.map((each) => new Promise((settle) => exec(each, settle))));
+        return say("done");`,
+      }),
+    });
+    const command = [process.execPath, "server.mjs"];
+    const { findings } = await checked(command, { security: true, calls: "none", cwd: folder.path });
+    const said = findings.find(({ code }) => code === "security/command-injection")?.message ?? "";
+    expect(said.split("what worked: ")[1]?.split(", ")).toEqual([
+      "; and a command",
+      "&& and a command",
+      "| and a command",
+      "a command in $( )",
+      "a command in backquotes",
+      "a line break and a command",
+      "an end of a double quotation and a command",
+      "an end of a single quotation and a command",
+    ]);
+  },
+);
+
+it.skipIf(reason !== undefined)(
+  `a tool that multiplies, compares or counts what it is given has no templates and no SQL${note}`,
+  async () => {
+    const numbers = String.raw`const numbers = (String(path).match(/\d+/g) ?? []).map(Number);`;
+    const product = `${numbers} return say(String(numbers.reduce((all, each) => all * each, 1)));`;
+    const [multiplies, compares, counts, expands, selects] = await Promise.all([
+      securityCodes(product),
+      securityCodes(String.raw`const [, a, sign, b] = /(\d+)\s*([=<>])\s*(\d+)/.exec(path) ?? [];
+        return say(sign === "=" && a !== b || sign === "<" && +a >= +b ? "none" : "1, 2, 3");`),
+      securityCodes(`${numbers} return say(String(new Set(numbers).size));`),
+      securityCodes(String.raw`if (!String(path).includes("{{")) return say(path); ${product}`),
+      securityCodes(`const { DatabaseSync } = await import("node:sqlite");
+        const database = new DatabaseSync(":memory:");
+        try { return say(JSON.stringify(database.prepare("SELECT 'a note' WHERE 1 = " + path).all())); }
+        catch { return { ...say("no"), isError: true }; }`),
+    ]);
+    expect([multiplies, compares, counts]).toEqual([[], [], []]);
+    expect([expands, selects]).toEqual([["security/template-injection"], ["security/sql-injection"]]);
+  },
+);
+
 it.skipIf(reason !== undefined)(
   `ten checks of one server give the same findings${note}`,
   async () => {
