@@ -31,6 +31,17 @@ export function databaseUrl(given: string | undefined): string {
   });
 }
 
+/** The command that follows a run of a database from here, and from anywhere else; without its password. */
+export function attachCommand(url: string, run: string): string {
+  if (environment()[databaseVariable] === url) return `npx mcpvals attach ${run}`;
+  const shown = new URL(url);
+  const secret = "PASSWORD";
+  if (shown.password !== "") shown.password = secret;
+  if (shown.searchParams.has("password")) shown.searchParams.set("password", secret);
+  shown.hash = run;
+  return `npx mcpvals attach '${shown.href}'`;
+}
+
 /** The name of a run on this machine. One of a database is brought here first. Throws as `bringRun`. */
 export async function localRun(name: string, output: string | undefined): Promise<string> {
   const remote = remoteName(name);

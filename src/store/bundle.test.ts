@@ -72,10 +72,15 @@ it("refuses a file with a secret, without showing it", async () => {
   };
   const encoded = Buffer.from("user:value-of-the-key").toString("base64");
   const hex = Buffer.from("value-of-the-key").toString("hex");
+  // Within the value a line ends.
+  const padded = Buffer.from(`${"x".repeat(50)}value-of-the-key`).toString("base64");
+  const wrapped = (lineEnd: string): string => padded.replaceAll(/.{76}/g, `$&${lineEnd}`);
   for (const [name, content, message] of [
     ["config.ts", "const key = 'value-of-the-key';", "config.ts has the value of a secret: API_KEY"],
     ["a.json", `{"auth": "Basic ${encoded}"}`, "a.json has the value of a secret: API_KEY base64"],
     ["a.bin", `\0\xff${hex}\0`, "a.bin has the value of a secret: API_KEY hex"],
+    ["a.pem.txt", wrapped("\n"), "a.pem.txt has the value of a secret: API_KEY base64"],
+    ["a.yaml", `key: |\n  ${wrapped("\r\n  ")}`, "a.yaml has the value of a secret: API_KEY base64"],
     ["value-of-the-key.txt", "", "the name [secret:API_KEY].txt has the value of a secret: API_KEY"],
   ] as const)
     expect(await refusal(name, content)).toMatchObject({ code: "bundle/secret", message });

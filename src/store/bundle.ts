@@ -32,7 +32,7 @@ const leftOut =
 
 /**
  * Collects the files below a folder that git does not ignore. `read` gives their content, or throws `bundle/changed`. Throws `bundle/too-large`, and `bundle/secret` for a file
- * with the value of a secret, also encoded, or in its name.
+ * with the value of a secret, also encoded or wrapped, or in its name.
  */
 export async function createBundle(
   root: string,
@@ -88,7 +88,10 @@ async function bundled(
       : undefined;
   }
   const content = await readFile(path);
-  refuseSecret(name, redact.nameIn(content.toString()));
+  const text = content.toString();
+  // Base64 is often wrapped, and indented where it stands in YAML.
+  const unwrapped = text.replaceAll(/[\r\n]+[ \t]*/g, "");
+  refuseSecret(name, redact.nameIn(text) ?? redact.nameIn(unwrapped));
   return {
     path: name,
     sha256: hash(content),

@@ -65,6 +65,14 @@ it("has a probe that passes while a worker is alive, also without its database, 
   expect(probe()).toBe(1);
 });
 
+it("has an image with the mcpvals that was packed, not the package of that name on the registry", () => {
+  const image = readFileSync(join(example, "Dockerfile"), "utf8");
+  const installed = /^RUN npm install --global (.*)$/m.exec(image)?.[1]?.split(" ") ?? [];
+  expect(installed[0]).toMatch(/^\/tmp\/mcpvals-\*\.tgz$/);
+  expect(installed).not.toContain("mcpvals");
+  expect(image).toMatch(/^COPY mcpvals-\*\.tgz \/tmp\/$/m);
+});
+
 it("passes on one machine", async () => {
   using folder = folderOf({});
   cpSync(example, folder.path, { recursive: true });

@@ -122,6 +122,10 @@ it("workers run what this machine would: the same rows, the same exit code, and 
   await using _ = together(new TestWorker(url, ["-j", "2"]), new TestWorker(url, ["-j", "2"]));
   const remote = await startCli(["run", "tasks", "-n", "4", "--backend", url], { cwd: here.path }).finished;
   expect([remote.code, remote.stderr]).toEqual([alone.code, expect.stringContaining("npx mcpvals attach")]);
+  // As it can be used where no variable names the database.
+  expect(remote.stderr).toContain(`npx mcpvals attach 'postgres://`);
+  expect(remote.stderr).toContain(`:PASSWORD@${new URL(url).host}${new URL(url).pathname}#`);
+  expect(remote.stderr).not.toContain(encodeURIComponent(postgres.password));
   expect(rows(resultIn(here.path))).toEqual(rows(resultIn(local.path)));
   expect(resultIn(here.path).summary).toEqual(resultIn(local.path).summary);
   await expectOnce(here.path, url, 12);
@@ -200,6 +204,7 @@ it("a trial that ends three workers is an error, and not tried again; those that
     await using worker = new TestWorker(url, ["-j", "3"]);
     await worker.cli.finished;
   }
+  await follower.until(/no worker is there any more/);
   await using _ = new TestWorker(url);
   const { code, stdout } = await follower.finished;
   expect([code, rows(JSON.parse(stdout) as RunResult)]).toEqual([
@@ -228,6 +233,10 @@ it("Ctrl-C lets no further trial begin, and resume goes on with the others", asy
   expect([summary.skip > 0, summary.pass + summary.skip]).toEqual([true, 8]);
   const locally = await startCli(["resume", "latest"], { cwd: here.path }).finished;
   expect([locally.code, locally.stderr]).toEqual([2, expect.stringContaining("is in the database")]);
+  const old = await startCli(["show", "latest"], { cwd: here.path }).finished;
+  expect(old.stderr).toMatch(
+    /what has ended since: npx mcpvals show 'postgres:\/\/USER:PASSWORD@[^']+#[^']+'/,
+  );
   // Who has shown it before sees what came of it since.
   using elsewhere = folderOf({});
   const shown = async (): Promise<readonly unknown[]> => {
@@ -239,6 +248,26 @@ it("Ctrl-C lets no further trial begin, and resume goes on with the others", asy
   expect([resumed.code, resultIn(here.path).summary.pass]).toEqual([0, 8]);
   expect(await shown()).toEqual([0, resultIn(here.path).summary]);
   await expectOnce(here.path, url, 8);
+});
+
+it("a budget that is used up when all trials have begun leaves none out, and is no end of the run", async () => {
+  const url = await newDatabase();
+  using here = folderOf({
+    "mcp-eval.config.yaml": `server: { transport: stdio, command: mcp-server-everything }
+budget: { calls: 1 }
+toolHealthSuites:
+  - name: s
+    tests:
+      - { name: echo, args: { message: hello }, expectedResult: hello }
+      - { name: trigger-long-running-operation, args: { duration: 4, steps: 1 } }`,
+  });
+  await using _ = new TestWorker(url, ["-j", "2"]);
+  const { code, stdout, stderr } = await startCli(["run", "--backend", url], { cwd: here.path }).finished;
+  expect([code, stderr]).toEqual([
+    0,
+    expect.stringContaining("note: all trials had begun before: the budget of 1 call is used up"),
+  ]);
+  expect(stdout).not.toMatch(/No further trial began|larger budget/);
 });
 
 it("a run that was stopped ends also when the worker of its last trial is gone, and can go on", async () => {
@@ -394,14 +423,17 @@ it("a worker that is told to end finishes what it runs; told twice it gives it b
   await expect.poll(running, { timeout: 60_000 }).toHaveLength(1);
   first.cli.child.kill("SIGTERM");
   await first.cli.until(/takes no further trial/);
-  expect((await first.cli.finished).code).toBe(0);
+  expect(await first.cli.finished).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining("ran 1 trial of the run") as string,
+  });
   await using second = new TestWorker(url, ["-j", "1"]);
   await expect.poll(running, { timeout: 60_000 }).toHaveLength(1);
   second.cli.child.kill("SIGTERM");
   await second.cli.until(/takes no further trial/);
   await delay(150);
   second.cli.child.kill("SIGTERM");
-  await second.cli.finished;
+  expect((await second.cli.finished).stderr).not.toContain("ran 1 trial");
   expect(
     await query(url, "SELECT state, fence - released AS taken FROM mcpvals.trials ORDER BY state"),
   ).toEqual([
@@ -625,6 +657,13 @@ it("who may only read shows and follows a run that goes on, and one that has end
     expect.stringContaining("the run still goes on: 1 of 2 trials have not ended"),
   ]);
   expect(shown.stdout).not.toContain("mcpvals resume");
+  using third = folderOf({});
+  const leaving = startCli(["attach", `${reading.href}#latest`], { cwd: third.path });
+  await leaving.until(/✓ b/);
+  leaving.child.kill("SIGINT");
+  const left = await leaving.finished;
+  expect(left.stderr).toContain("this user may only read it");
+  expect(left.stderr).not.toContain("no further trial");
   writeFileSync(join(mark.path, "end"), "");
   expect([(await attached.finished).code, (await follower.finished).code]).toEqual([0, 0]);
   const again = await start("attach", "--reporter", "json").finished;

@@ -39,8 +39,9 @@ interface FollowedOutcome {
 
 /** What the first and the second interruption of who follows a run do. */
 const stages = [
-  "Interrupted: no further trial begins; waiting for those that run. Interrupt again to end them, and to wait no longer.",
-  "Interrupted again: telling the workers to end the running trials.",
+  // Who may only read ends nothing but the following, which the database says.
+  "Interrupted. Interrupt again to wait no longer.",
+  "Interrupted again.",
 ] as const;
 
 /** Follows a run of a database; with `resume` what was stopped goes on. Throws McpvalsError. */

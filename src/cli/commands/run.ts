@@ -330,7 +330,8 @@ async function runByWorkers(
     files,
     ...exact({ maxWarnings, baseline, bail: bail ?? prepared.eval.bail, budget: prepared.eval.budget }),
   });
-  writeError(`The run ${id} is with the workers. Follow it from anywhere: npx mcpvals attach ${id}`);
+  const { attachCommand } = await import("../remote.ts");
+  writeError(`The run ${id} is with the workers. Follow it from anywhere: ${attachCommand(url, id)}`);
   const { followRemotely } = await import("./attach.ts");
   return await followRemotely(
     { url, run: id },

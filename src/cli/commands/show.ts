@@ -15,7 +15,7 @@ import { defaultRunsFolder, type OpenedRun, openRun, type StoredRun } from "../.
 import { readHead, readSettledResult, runState } from "../../store/run-files.ts";
 import { misfitIn } from "../../store/misfits.ts";
 import { addReporterFlag, type SetExitCode } from "../flags.ts";
-import { localRun } from "../remote.ts";
+import { localRun, remoteName, writeNote } from "../remote.ts";
 import { exitCodeOf, openReporters } from "../open-reporters.ts";
 import { copyFile, writeError, writeJson, writeOut } from "../terminal.ts";
 
@@ -49,6 +49,7 @@ async function execute(name: string, flags: ShowFlags): Promise<number> {
     resolve(flags.output ?? defaultRunsFolder),
     await localRun(name, flags.output),
   );
+  if (remoteName(name) === undefined) noteRemote(stored);
   try {
     return await show(stored, flags);
   } catch (cause) {
@@ -122,6 +123,15 @@ function renderVerdict(trial: TrialResult): string[] {
   const reasons = grades.map((grade) => `  ${grade.verdict} ${grade.grader}: ${grade.reason}`);
   const broken = error === undefined ? [] : [`  ${error.code}: ${error.message}`];
   return [`${id} ${task}${who}, attempt ${attempt}: ${state}`, ...reasons, ...broken].map(visibleText);
+}
+
+/** What this machine has of a run of a database may be old. */
+function noteRemote({ id, command, durationMs, interrupted }: OpenedRun): void {
+  const { backend } = command?.flags ?? {};
+  if (typeof backend === "string" && (durationMs === undefined || interrupted === true))
+    writeNote(
+      `this is what was taken from the database ${backend}; what has ended since: npx mcpvals show 'postgres://USER:PASSWORD@${backend}#${id}'`,
+    );
 }
 
 function noteTorn({ torn }: Pick<StoredRun, "torn">): void {

@@ -11,7 +11,7 @@ import { KeptEvidence } from "../../report/evidence.ts";
 import { createMultiplexer, type NamedReporter, type ReporterFailure } from "../../report/reporter.ts";
 import { RunReplay } from "../../report/replay.ts";
 import { notRun, ungradedTrial } from "../../report/result.ts";
-import type { RemoteRuns, Stop, SubmittedRun } from "../../store/postgres/runs.ts";
+import type { RemoteRuns, Stop, SubmittedRun, TrialCounts } from "../../store/postgres/runs.ts";
 import type { RunFolder } from "../../store/run-folder.ts";
 import { readTrace, type Trajectory } from "../../trace/trajectory.ts";
 import { Spending } from "../budget.ts";
@@ -161,8 +161,13 @@ export async function followRun(
         const reason = reasonToStop();
         if (wait && reason !== undefined && stop === undefined) {
           await change(() => runs.stop(run, "draining", reason));
-          if (mayChange) stop = reason;
-          else if (reason.interrupted === true)
+          if (mayChange) {
+            stop = reason;
+            if (reason.interrupted === true)
+              onNote?.(
+                "no further trial begins; waiting for those that run. Interrupt again to end them, and to wait no longer",
+              );
+          } else if (reason.interrupted === true)
             throw new McpvalsError("run/interrupted", "the run goes on: this user may only read it");
         }
         const { next, trials: ended } = await ask(() => runs.endedSince(run, since));
@@ -221,14 +226,18 @@ export async function followRun(
       return [ungradedTrial(trial, taskOf(trial, plan), { verdict: "skip", error, durationMs: 0 })];
     });
     for (const result of ordered) if (!results.has(result.id)) await reporters.onTrialEnd(result);
+    const isLeftOut = ordered.some(({ error }) => error?.code === "run/budget");
+    const usedUp = isLeftOut ? stop?.usedUp : undefined;
+    if (stop?.usedUp !== undefined && hasEnded && !isLeftOut)
+      onNote?.(`all trials had begun before: ${stop.usedUp}`);
     const ranPlan = ordered.length === plan.trials.length ? plan : withTrials(plan, ordered);
     const result = replay.result(ordered, lastAt, {
       plan: ranPlan,
       ...(budget && {
         budget: withoutUndefined({
           ...budget,
-          usedUp: stop?.usedUp,
-          isUnknown: (stop?.usedUp !== undefined && spending?.isUnknown) || undefined,
+          usedUp,
+          isUnknown: (usedUp !== undefined && spending?.isUnknown) || undefined,
         }),
       }),
     });
@@ -261,7 +270,7 @@ export async function followRun(
   }
 }
 
-/** Says when no worker takes the trials that wait. */
+/** Says when no worker is there for the trials that have not ended. */
 class WorkerWatch {
   readonly #runs: RemoteRuns;
   readonly #run: string;
@@ -275,18 +284,22 @@ class WorkerWatch {
     this.#onNote = onNote;
   }
 
-  async look({ waiting, running }: { readonly waiting: number; readonly running: number }): Promise<void> {
+  async look({ waiting, running, ended }: TrialCounts): Promise<void> {
     if (performance.now() < this.#nextAt) return;
     this.#nextAt = performance.now() + lookAtWorkersEveryMs;
-    if (waiting === 0 || running > 0) return;
+    if (waiting + running === 0) return;
     const workers = await this.#runs.workers().catch(() => undefined);
+    // One that is told to end is not among them, and ends what it runs.
+    const isWorkedOn = running > 0 && (await this.#runs.isWorkedOn(this.#run).catch(() => true));
     if (workers === undefined) return;
     const refusals = workers.flatMap(({ id, refused }) =>
       refused[this.#run] === undefined ? [] : `${id}: ${refused[this.#run]}`,
     );
-    const said =
-      workers.length === 0
-        ? "no worker is there yet; start some: npx mcpvals worker URL"
+    const since = running + ended > 0 ? "any more" : "yet";
+    const said = isWorkedOn
+      ? ""
+      : workers.length === 0
+        ? `no worker is there ${since}; start some: npx mcpvals worker URL`
         : refusals.length === workers.length
           ? `no worker takes these trials: ${refusals.join("; ")}`
           : "";

@@ -87,6 +87,7 @@ export interface SessionOptions {
   /** Once it aborts, running trials end, and are given back. */
   readonly ending: AbortSignal;
   readonly onOutage: (error: unknown) => void;
+  readonly onNote: (note: string) => void;
 }
 
 /**
@@ -114,6 +115,8 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
   #failure: unknown;
   /** How many trials it has taken. */
   taken = 0;
+  /** How many trials it has run to their end that count: no other worker had taken them. */
+  counted = 0;
 
   constructor(runs: RemoteRuns, run: SubmittedRun, options: SessionOptions) {
     this.#runs = runs;
@@ -325,7 +328,8 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
       try {
         await this.#writing;
         // After a part that could not be written the record has a gap.
-        if (this.#failure === undefined) await this.#persist(() => this.#runs.end(this.#run.head.id, some));
+        if (this.#failure === undefined)
+          this.counted += await this.#persist(() => this.#runs.end(this.#run.head.id, some));
       } catch (error) {
         // They go back to the queue when nobody says any more that they run.
         this.#failure ??= error;
@@ -377,7 +381,7 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
       const open = this.#open.get(id);
       if (open === undefined) continue;
       open.isLost = true;
-      this.#options.onOutage(new Error(`the trial ${id} was given to another worker`));
+      this.#options.onNote(`the trial ${id} was given to another worker`);
       open.controller.abort(
         new McpvalsError(
           "worker/lease-lost",

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { randomBytes } from "node:crypto";
 import { McpvalsError, messageOf, renderError } from "../../base/error.ts";
 import { version } from "../../base/version.ts";
+import { countOf } from "../../base/visible-text.ts";
 import { pause } from "../../process/deadline.ts";
 import { ownMark, removeFolder, removeLeftovers } from "../../process/folders.ts";
 import { unpackBundle } from "../../store/bundle.ts";
@@ -209,6 +210,7 @@ class Worker {
         draining,
         ending,
         onOutage: again.onOutage,
+        onNote,
       });
       this.#joined.add(session);
       try {
@@ -217,7 +219,7 @@ class Worker {
         this.#joined.delete(session);
         await session[Symbol.asyncDispose]();
       }
-      onNote(`${session.taken} trials of the run ${id} have run`);
+      onNote(`ran ${countOf(session.counted, "trial")} of the run ${id}`);
     } catch (error) {
       if (draining.aborted) return;
       const text = error instanceof McpvalsError ? renderError(error) : messageOf(error);

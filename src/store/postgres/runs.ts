@@ -371,7 +371,17 @@ export class RemoteRuns implements AsyncDisposable {
     };
   }
 
-  /** Ids of the trials that run. */
+  /** Whether a worker said lately that it runs a trial of a run. */
+  async isWorkedOn(run: string): Promise<boolean> {
+    const rows = await this.#database.query(
+      `SELECT FROM ${queueSchema}.job WHERE name = $1 AND state = 'active'
+         AND heartbeat_on > now() - interval '${heartbeatSeconds} seconds' LIMIT 1`,
+      [run],
+    );
+    return rows.length > 0;
+  }
+
+  /** Ids of the trials that run, also of those whose worker has ended since. */
   async running(run: string): Promise<readonly string[]> {
     const rows = await this.#database.query<{ id: string }>(
       "SELECT id FROM mcpvals.trials WHERE run = $1 AND state = 'running'",
@@ -566,16 +576,17 @@ export class RemoteRuns implements AsyncDisposable {
 
   /**
    * Ends trials with the last of their events: record and queue in one transaction. Of a trial that somebody else has taken since,
-   * nothing is written. May be repeated.
+   * nothing is written. May be repeated. Returns how many it ended that were not interrupted.
    */
-  async end(run: string, ended: readonly EndedTrial[]): Promise<void> {
-    await this.#database.transaction(async (sql) => {
+  async end(run: string, ended: readonly EndedTrial[]): Promise<number> {
+    return this.#database.transaction(async (sql) => {
       const parts = ended.flatMap((each) => each.parts);
       if (parts.length > 0) await sql.query(insertEvents, eventValues(run, parts));
-      await sql.query(
+      const counted = await sql.query<{ interrupted: boolean }>(
         `UPDATE mcpvals.trials SET state = 'ended', ended_xid = pg_current_xact_id(), bytes = given.bytes, interrupted = given.interrupted
          FROM unnest($2::text[], $3::int[], $4::bigint[], $5::bool[]) AS given(trial, fence, bytes, interrupted)
-         WHERE run = $1 AND id = given.trial AND trials.fence = given.fence AND state = 'running'`,
+         WHERE run = $1 AND id = given.trial AND trials.fence = given.fence AND state = 'running'
+         RETURNING trials.interrupted`,
         [
           run,
           ended.map(({ lease }) => lease.trial),
@@ -587,6 +598,7 @@ export class RemoteRuns implements AsyncDisposable {
       // Also those that were given back meanwhile: who takes such a job finds that its trial has ended.
       const jobs = ended.map(({ lease }) => lease.job);
       await this.#queue.complete(run, jobs, null, { db: asQueueDatabase(sql), includeQueued: true });
+      return counted.filter(({ interrupted }) => !interrupted).length;
     });
   }
 
