@@ -1,4 +1,5 @@
 import { asObject } from "../base/json.ts";
+import { secretMark } from "../base/secret-marks.ts";
 import { legacyVersions } from "../model/mcp-versions.ts";
 import type { ProbeName } from "../model/check.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
@@ -293,7 +294,8 @@ const leastBits = 64;
 
 /** Why the ids of sessions, in the order in which they were given, can be guessed; undefined: nothing shows that they can. */
 export function guessableBy(ids: readonly string[]): string | undefined {
-  if (ids.length < comparedSessions) return undefined;
+  // In the place of one that looks like a key a record has a mark.
+  if (ids.length < comparedSessions || ids.some((id) => secretMark.test(id))) return undefined;
   if (new Set(ids).size < ids.length) return `of ${ids.length} sessions some have the same id`;
   const length = Math.max(...ids.map((id) => id.length));
   const differing = Array.from({ length }, (_, at) => new Set(ids.map((id) => id[at] ?? ""))).filter(

@@ -2,6 +2,7 @@ import { eventsOf } from "../model/event.ts";
 import { validCalls } from "./calls.ts";
 import { answeredReads } from "./reads.ts";
 import { type CheckView, exchangesOf, givesList, listMethods } from "./check-view.ts";
+import { workingTools } from "./touched.ts";
 
 /** What shows that a part of a check could judge something. */
 export interface CheckEvidence {
@@ -34,7 +35,13 @@ export function evidenceIn(view: CheckView): CheckEvidence {
         };
       if (spec.calls === undefined || spec.calls.length === 0)
         return lacking(answers(exchanges), "the server answered nothing");
-      return lacking(answers(exchangesOf(exchanges, "tools/call")), "the server answered no call in time");
+      const answered = answers(exchangesOf(exchanges, "tools/call"));
+      if (answered.length > 0 && spec.confined === true && workingTools(view).size === 0)
+        return {
+          evidence: answered,
+          lack: `no tool did its work in the sandbox: every call without hostile arguments failed; give the server what it works with (${needs})`,
+        };
+      return lacking(answered, "the server answered no call in time");
     }
     case "reads":
       return lacking(answeredReads(view), "the server gave no resource and no prompt that it lists");

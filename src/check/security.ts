@@ -7,8 +7,9 @@ import {
   type JsonObject,
   mapValues,
 } from "../base/json.ts";
-import type { Touched } from "../model/check.ts";
+import type { Attack, Touched } from "../model/check.ts";
 import { eventsOf } from "../model/event.ts";
+import { countOf } from "../base/visible-text.ts";
 import { addressRules, probeAddress } from "./address-security.ts";
 import { anything, escape, textsIn } from "./attack-signs.ts";
 import { longText, longTextLength } from "./attacks.ts";
@@ -30,7 +31,16 @@ import {
 import { regionFlags } from "./definitions.ts";
 import { type Prober, requestOrPing, type Session } from "./prober.ts";
 import { differences } from "./stability.ts";
-import { aboutAccess, type Access, doing, ordinary, placeOf, touchedIn, when } from "./touched.ts";
+import {
+  aboutAccess,
+  type Access,
+  doing,
+  ordinary,
+  placeOf,
+  touchedIn,
+  when,
+  workingTools,
+} from "./touched.ts";
 
 /** The client as which the server is asked once more: the most used one. */
 const otherClient = "claude-ai";
@@ -115,15 +125,17 @@ export const securityRules = {
     source: "https://owasp.org/www-project-mcp-top-10/",
     weakness: { owasp: "MCP01", cwe: 200 },
     *find(view) {
-      for (const probe of ordinary(view)) {
+      const seen = new Set<string>();
+      for (const probe of view.probes) {
         for (const { seq, text, where } of saidIn(probe)) {
-          const places = [...canariesIn(text), ...ownSecretsIn(text)];
-          if (places.length === 0) continue;
-          yield {
-            ...placeOf(probe),
-            message: `${where} has the secret of ${places.join(", ")}`,
-            evidence: [seq],
-          };
+          const places = [...canariesIn(text), ...ownSecretsIn(text)].filter(
+            (place) => !isAskedFor(place, probe),
+          );
+          const message = `${where} has the secret of ${places.join(", ")}`;
+          const key = JSON.stringify([placeOf(probe), message]);
+          if (places.length === 0 || seen.has(key)) continue;
+          seen.add(key);
+          yield { ...placeOf(probe), message, evidence: [seq] };
         }
       }
     },
@@ -240,6 +252,7 @@ export const securityRules = {
     *find(view) {
       let before = "";
       for (const { probe, events } of annotated(view, "idempotentHint", true)) {
+        if (probe.call?.attack !== undefined) continue;
         const call = JSON.stringify(probe.call);
         const isRepeated = call === before;
         before = call;
@@ -449,12 +462,37 @@ export const securityRules = {
     bad: `strace is not installed`,
     good: `strace is installed`,
     source: "docs/security-checks.md",
-    *find({ spec, probes }) {
-      if (spec.notWatched !== undefined)
-        yield { message: spec.notWatched, evidence: probes.slice(0, 1).map(({ started }) => started) };
+    *find(view) {
+      const { spec, probes, surface } = view;
+      const evidence = probes.slice(0, 1).map(({ started }) => started);
+      if (spec.notWatched !== undefined) yield { message: spec.notWatched, evidence };
+      if (spec.confined !== true) return;
+      const called = new Set(probes.flatMap(({ call }) => call?.tool ?? []));
+      const worked = workingTools(view);
+      const names = surface.tools.map(({ name }) => name);
+      const uncalled = names.filter((name) => !called.has(name));
+      const failing = names.filter((name) => called.has(name) && !worked.has(name));
+      if (uncalled.length > 0)
+        yield {
+          message: `${countOf(uncalled.length, "tool")} were not called: ${firstOf(uncalled)}`,
+          evidence,
+        };
+      if (failing.length > 0)
+        yield {
+          message: `no call without hostile arguments succeeded in the sandbox, so that what the tool does was not seen: ${firstOf(failing)}`,
+          evidence,
+        };
     },
   },
 } as const satisfies RuleTable;
+
+/** The first of some names, and how many more there are. */
+function firstOf(names: readonly string[]): string {
+  const more = names.length - maxShownNames;
+  return `${names.slice(0, maxShownNames).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+const maxShownNames = 10;
 
 /** How a call ended the server, or left it without answers; undefined: it did not. */
 function lossIn(
@@ -471,7 +509,15 @@ function lossIn(
 
 const kinds = ["read", "write", "run", "connect"] as const satisfies readonly (keyof Touched)[];
 
-/** What ordinary calls of the tools with an annotation touched. */
+/** Whether a hostile argument asks for the secret of a place: paths lead to files. */
+function isAskedFor(place: string, { call }: ProbeView): boolean {
+  return call?.attack?.aim === "read" && !place.startsWith("$");
+}
+
+/** Arguments that ask for something else than a tool does have these aims; texts with the others do nothing by themselves. */
+const changing: readonly (Attack["aim"] | undefined)[] = ["command", "code", "sql", "request", "size"];
+
+/** What calls of the tools with an annotation touched that no argument asks for. */
 function annotated(
   view: CheckView,
   hint: string,
@@ -483,7 +529,7 @@ function annotated(
     ),
   );
   return view.probes.flatMap((probe) =>
-    probe.call !== undefined && tools.has(probe.call.tool) && probe.probe === "call"
+    probe.call !== undefined && tools.has(probe.call.tool) && !changing.includes(probe.call.attack?.aim)
       ? { probe, events: touchedIn(view, probe) }
       : [],
   );

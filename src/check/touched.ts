@@ -1,5 +1,6 @@
+import type { Exchange } from "../trace/trajectory.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
-import { type CheckView, exchangesOf, type Found, type ProbeView } from "./check-view.ts";
+import { type CheckView, exchangesOf, type Found, type ProbeView, resultOf } from "./check-view.ts";
 
 /** Something that a server touched, as it is on record. */
 export type Access = EventOf<"server.access">;
@@ -26,6 +27,20 @@ const trying: typeof doing = {
 /** Probes in which nothing hostile was sent. */
 export function ordinary({ probes }: CheckView): readonly ProbeView[] {
   return probes.filter(({ probe }) => probe !== "attack");
+}
+
+/** Tools of which a call without hostile arguments succeeded. */
+export function workingTools(view: CheckView): ReadonlySet<string> {
+  return new Set(
+    ordinary(view).flatMap(({ call, exchanges }) =>
+      call !== undefined && exchangesOf(exchanges, "tools/call").some(isSuccess) ? call.tool : [],
+    ),
+  );
+}
+
+function isSuccess(exchange: Exchange): boolean {
+  const result = resultOf(exchange);
+  return result !== undefined && result["isError"] !== true;
 }
 
 /** What a probe called or read, as the place of what is found. */

@@ -115,6 +115,8 @@ describe.concurrent("ids of sessions", () => {
       () => random("0123456789", 30),
     ])
       expect(guessableBy(Array.from({ length: 8 }, make))).toBeUndefined();
+    // Ids that look like keys are marks in the record.
+    expect(guessableBy(Array.from({ length: 8 }, (_, index) => `[secret:key ${index}]`))).toBeUndefined();
     expect(guessableBy(Array.from({ length: 8 }, () => random(hex, 8)))).toContain("less than 64 bits");
   });
 });

@@ -26,6 +26,7 @@ const note = reason === undefined ? "" : ` (SKIPPED: ${reason})`;
 
 const unsafe = join(root, "examples/unsafe-server/server.mjs");
 const bad = join(root, "examples/bad-server/server.mjs");
+const late = join(root, "test/fixtures/servers/late-server.mjs");
 const reaching = join(root, "test/fixtures/servers/reaching-server.mjs");
 
 function project(): ReturnType<typeof folderOf> {
@@ -68,6 +69,26 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
       tools: { rest: { read: [], write: [], run: [], connect: [] } },
       sandbox: { kind: "process", network: ["host"], read: [], write: [notes, "~", "~/left-behind"] },
     });
+  });
+
+  it("counts what happens in calls with hostile arguments that do not ask for it, and names tools that did not work", async () => {
+    using folder = project();
+    const { findings } = await checked([process.execPath, late], { security: true, cwd: folder.path });
+    const found = findings.map(({ code, place, message }) => [code, place.tool, message]);
+    expect(found.toSorted().filter(([code]) => code?.startsWith("security/"))).toEqual([
+      [
+        "security/not-watched",
+        undefined,
+        "no call without hostile arguments succeeded in the sandbox, so that what the tool does was not seen: broken",
+      ],
+      ["security/open-world", "connect", "it tried to connect to 203.0.113.9:80 (ENETUNREACH)"],
+      ["security/read-only", "write", "it wrote ~/.profile"],
+      [
+        "security/secret-shown",
+        "show",
+        "a result has the secret of $AWS_SECRET_ACCESS_KEY, $MCPVALS_PLANTED_TOKEN",
+      ],
+    ]);
   });
 
   it("says what a later version touches more than the committed profile, and nothing of the same version", async () => {
@@ -283,7 +304,9 @@ it.skipIf(reason !== undefined)(
         catch { return { ...say("no"), isError: true }; }`),
     ]);
     expect([multiplies, compares, counts]).toEqual([[], [], []]);
-    expect([expands, selects]).toEqual([["security/template-injection"], ["security/sql-injection"]]);
+    // What is no number it refuses, also where it is harmless.
+    const ofSql = ["security/sql-injection", "security/not-watched"];
+    expect([expands, selects]).toEqual([["security/template-injection"], ofSql]);
   },
 );
 

@@ -19,7 +19,7 @@ async function found(...defects: readonly string[]): Promise<readonly unknown[]>
   const command = [process.execPath, join(folder, "server.mjs"), join(project.path, "notes"), ...defects];
   const { findings } = await checked(command, { security: true, calls: "none", cwd: project.path });
   return findings
-    .filter(({ code }) => code.startsWith("security/"))
+    .filter(({ code, severity }) => code.startsWith("security/") && severity !== "info")
     .map(({ code, place, message, evidence }) => ({
       code,
       tool: place.tool,
