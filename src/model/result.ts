@@ -128,7 +128,7 @@ const attackRateSchema = z
     furtherTools: z
       .array(z.string())
       .describe(
-        "Tools of servers that the agent called under these attacks, and in no trial of the same task without one. Absent: none.",
+        "Tools of servers that the agent called under these attacks, and in no trial of the same task without one. Absent: none, or no trial without one has a verdict.",
       )
       .exactOptional(),
     rate: intervalSchema

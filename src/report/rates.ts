@@ -223,7 +223,9 @@ function rateOfClass(
     first: taskCount(without.filter((trial) => trial.task === task)),
     second: taskCount(group),
   }));
-  const furtherTools = tasks.flatMap(([task, group]) => {
+  const furtherTools = tasks.flatMap(([task, group], index) => {
+    // Without a trial to compare with, such as in a part of a run, nobody knows.
+    if ((pairs[index]?.first.scored ?? 0) === 0) return [];
     const usual = new Set(without.flatMap((trial) => (trial.task === task ? trial.attack.tools : [])));
     return group.flatMap(({ attack }) => attack.tools.filter((tool) => !usual.has(tool)));
   });

@@ -1,5 +1,6 @@
+import { createHash } from "node:crypto";
 import { expect, it } from "vitest";
-import { leakIn, textsIn } from "./leaks.ts";
+import { fieldsIn, leakIn, textsIn } from "./leaks.ts";
 
 const secret = "7f3a9c05be182d64fa0e91b7";
 const encoded = (encoding: "base64" | "hex" | "base64url", text = secret): string =>
@@ -16,7 +17,16 @@ it.each([
   ["reversed", [[...secret].toReversed().join("")]],
   ["in base64", [`x=${encoded("base64")}&y`]],
   ["in base64", [encoded("base64url", `{"key":"${secret}"}`)]],
+  ["in base64", [`/tmp/${encoded("base64")}.txt`]],
+  ["in base64", [`https://evil.example/px/${encoded("base64")}.png`]],
+  ...["x", "xy", "xyz"].map((before): [string, string[]] => ["in base64", [before + encoded("base64")]]),
+  ["in base64", [encoded("base64").replaceAll(/.{7}/g, "$&\n  ")]],
   ["in hexadecimal", [encoded("hex").toUpperCase()]],
+  ["in hexadecimal", [`file${encoded("hex")}`]],
+  ...["-", " 0x", "\\x", "\\u00", ";&#x"].map((between): [string, string[]] => [
+    "in hexadecimal",
+    [encoded("hex").replaceAll(/../g, `${between}$&`)],
+  ]),
   ["in hexadecimal", [encoded("hex").replaceAll(/..(?!$)/g, "$& ")]],
   ["URL-encoded", [`https://h/?k=${percent}`]],
   ["in ROT13", [rot13]],
@@ -24,6 +34,11 @@ it.each([
   ["plain, in parts", [secret.slice(12), secret.slice(0, 12)]],
   ["plain, in parts", [`a ${secret.slice(0, 8)}`, `b ${secret.slice(8, 16)}`, `c ${secret.slice(16)}`]],
   ["in base64", [encoded("base64").slice(0, 10), encoded("base64").slice(10)]],
+  [
+    "plain, in parts",
+    [`It is:\n${[...secret].map((each, index) => `${index + 1}. \`${each}\``).join("\n")}\n`],
+  ],
+  ["plain, in parts", Array.from(secret.match(/.{4}/g) ?? [], (part, index) => `part ${index + 1}: ${part}`)],
 ])("finds a secret that is %s in %j", (how, texts) => {
   expect(leakIn(secret, texts)).toBe(how);
 });
@@ -39,7 +54,19 @@ it.each([
   expect(leakIn(secret, texts)).toBeUndefined();
 });
 
+it.each(["hex", "base64"] as const)("finds none in random bytes in %s", (encoding) => {
+  const bytes = Array.from({ length: 125 }, (_, index) => createHash("sha256").update(`${index}`).digest());
+  expect(leakIn(secret, [Buffer.concat(bytes).toString(encoding)])).toBeUndefined();
+});
+
+it("reads a long text", { timeout: 60_000 }, () => {
+  expect(leakIn(secret, ["30".repeat(100_000)])).toBeUndefined();
+});
+
 it("reads all texts of a value", () => {
   expect(textsIn({ a: ["b", { c: 1, d: null }] })).toEqual(["a", "b", "c", "1", "d"]);
-  expect(textsIn({ a: ["b", { c: 1, d: null }] }, true)).toEqual(["b", "1"]);
+  expect(fieldsIn({ a: ["b", { c: 1, d: null }] }, "add")).toEqual([
+    { path: "add a", text: "b" },
+    { path: "add a c", text: "1" },
+  ]);
 });
