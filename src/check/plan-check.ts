@@ -235,6 +235,10 @@ async function tasksOf(
   }
   const { reads, notRead } = planReads(surface, policy);
   const snapshot = snapshotOf?.(server, surface.name);
+  const profile = options.profileOf?.(server, surface.name);
+  // A server that the snapshot does not know has nothing to compare.
+  const lacksProfile =
+    profile === undefined && Object.keys(snapshot ?? {}).length > 0 && watching?.confined === true;
   const conformance =
     options.suite === undefined
       ? undefined
@@ -261,7 +265,8 @@ async function tasksOf(
           }
         : {}),
       ...(hasLocalToken(spec) ? { calls: await callsWithAddress(surface, policy, validateSchema) } : {}),
-      ...exact({ profile: options.profileOf?.(server, surface.name) }),
+      ...exact({ profile }),
+      ...(lacksProfile ? { notWatched: watching.notWatched ?? noProfile } : {}),
     },
     stability: {
       listing: listingOf(surface, { exact: true }),
@@ -336,6 +341,9 @@ async function callsWithFiles(
     if ((await validateSchema(inputSchema, call.args)).status === "valid") made.push(call);
   return made;
 }
+
+const noProfile =
+  "the snapshot has no profile, so that what the server touches was compared with nothing; --update adds it";
 
 /** Tools that are attacked, so that a server with hundreds does not take an hour. */
 const maxAttackedTools = 40;

@@ -93,18 +93,25 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
 
   it("says what a later version touches more than the committed profile, and nothing of the same version", async () => {
     using folder = project();
-    const profileFindings = async (port: string, update: boolean): Promise<readonly string[]> => {
+    const profileFindings = async (
+      port: string,
+      update: boolean,
+      security = true,
+    ): Promise<readonly string[]> => {
       const command = [process.execPath, reaching, port, "notes"];
       const options = {
-        security: true,
+        security,
         calls: "none",
         cwd: folder.path,
         snapshot: "s.json",
         update,
       } as const;
       const { findings } = await checked(command, options);
-      return findings.flatMap(({ code, message }) => (code === "security/profile" ? message : []));
+      const codes = ["security/profile", "security/not-watched"];
+      return findings.flatMap(({ code, message }) => (codes.includes(code) ? message : []));
     };
+    await profileFindings("7001", true, false);
+    expect(await profileFindings("7002", false)).toEqual([expect.stringContaining("has no profile")]);
     await profileFindings("7001", true);
     expect(await profileFindings("7001", false)).toEqual([]);
     expect(await profileFindings("7002", false)).toEqual(["connect: 127.0.0.1:7002 is not in the profile"]);
