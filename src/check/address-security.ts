@@ -286,7 +286,7 @@ function preflightIn({ events }: Pick<CheckView, "events">): Preflight | undefin
 }
 
 function allowedText({ allowOrigin }: Preflight): string {
-  return allowOrigin === "*" ? "every website (*)" : "the website that asks, whichever it is,";
+  return allowOrigin === "*" ? "every website (*)" : "any website that asks";
 }
 
 /** Least bits that an id has to have which cannot be guessed. */

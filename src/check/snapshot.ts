@@ -36,10 +36,11 @@ export async function readSnapshot(
 export function readProfile(file: string, profile: Json): CapabilityProfile {
   const { success, data, error } = profileSchema.safeParse(profile);
   if (success) return data;
-  const at = error.issues[0]?.path.join(".") ?? "";
+  const [{ path, message } = { path: [], message: "" }] = error.issues;
+  const at = path.length === 0 ? "" : `${path.join(".")}: `;
   throw new McpvalsError(
     "config/invalid-value",
-    `${file} has a profile that cannot be read: ${at}: ${error.issues[0]?.message}`,
+    `${file} has a profile that cannot be read: ${at}${message}`,
     {
       location: { file },
       hint: "Check once with --security --update, which writes it again.",
