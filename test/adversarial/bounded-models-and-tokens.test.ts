@@ -88,9 +88,11 @@ it.each([
 
 it("the answers of one trial together are bounded, too", async () => {
   const { url } = await startEndless(() => ({ begin: spoken, end: "x".repeat(9_000_000) + spokenEnd }));
-  const model = await resolveModel(locateModel({ model: "ollama/x", baseURL: `${url}/v1` }, {}));
+  const access = locateModel({ model: "ollama/x", baseURL: `${url}/v1` }, {});
+  const [model, ofAnotherTrial] = await Promise.all([resolveModel(access), resolveModel(access)]);
   for (let answer = 0; answer < 3; answer += 1) await model.doGenerate({ prompt });
   await expect(model.doGenerate({ prompt })).rejects.toThrow();
+  await expect(ofAnotherTrial.doGenerate({ prompt })).resolves.toBeDefined();
 });
 
 it("the whole program takes less than a gigabyte, whatever models send", async () => {

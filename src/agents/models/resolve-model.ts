@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { maxAnswerValues, maxKeptBytes, maxRecordDepth } from "../../base/limits.ts";
 import { McpvalsError } from "../../base/error.ts";
 import { shortened } from "../../base/visible-text.ts";
@@ -199,15 +200,39 @@ export function checkModel(spec: ModelSpec, env: Environment): void {
 }
 
 /**
- * Creates the model that `access` describes, loading only its provider's package. It reads a limited amount of
- * response data in its lifetime. Base URL, key and headers are always passed: a provider reads missing ones from the process's own
- * environment.
+ * Gives the model that `access` describes, loading only its provider's package. It reads a limited amount of
+ * response data in its lifetime, so each trial takes one of its own. Base URL, key and headers are always passed: a
+ * provider reads missing ones from the process's own environment.
  *
  * Throws `model/no-package` for an optional package that is not installed, and `config/invalid-value` when the package cannot be loaded because of an empty variable in that environment.
  */
 export async function resolveModel(access: ModelAccess): Promise<LanguageModelV4> {
+  const key = JSON.stringify(access);
+  const made = cachedModels.get(key) ?? createModel(access);
+  // The models of a cloud platform keep a state of one conversation.
+  if (!cloudProviders.some(({ name }) => name === access.provider)) cachedModels.set(key, made);
+  const model = await made;
+  const bodies = boundedAnswers();
+  const { provider, modelId, supportedUrls } = model;
+  return {
+    specificationVersion: "v4",
+    provider,
+    modelId,
+    supportedUrls,
+    doGenerate: (options) => answerBodies.run(bodies, () => model.doGenerate(options)),
+    doStream: (options) => answerBodies.run(bodies, () => model.doStream(options)),
+  };
+}
+
+/** Making a model takes the provider's package 1 to 3 ms: it builds the schemas of its answers. */
+const cachedModels = new Map<string, Promise<LanguageModelV4>>();
+
+/** What limits the bodies of the answers to the model that is asked. */
+const answerBodies = new AsyncLocalStorage<ReturnType<typeof boundedBodies>>();
+
+async function createModel(access: ModelAccess): Promise<LanguageModelV4> {
   const { wire, model, baseURL, provider, apiKey, headers } = access;
-  const transport = { baseURL, headers: { ...headers }, fetch: modelFetch() };
+  const transport = { baseURL, headers: { ...headers }, fetch: modelFetch };
   // A provider without a key would look for one in the process's environment.
   const settings = { ...transport, apiKey: apiKey ?? "none" };
   try {
@@ -268,21 +293,22 @@ export class UnusableAnswer extends Error {}
  * error beside a choice; here, reading such a body, or such an event of a stream, fails with {@link UnusableAnswer}. Redirects are not followed: the key in
  * the headers is for the base URL alone.
  */
-function modelFetch(): typeof fetch {
-  const limits = {
+const modelFetch: typeof fetch = async (input, init) => {
+  const bounded = answerBodies.getStore() ?? boundedAnswers();
+  const response = await fetch(input, { ...init, redirect: "manual" });
+  const { body, ok, headers } = response;
+  if (body === null) return response;
+  if (ok && headers.get("content-type")?.startsWith("text/event-stream") === true)
+    return withBody(response, checkedEvents(body));
+  return withBody(response, ok ? checked(bounded(body)) : bounded(body));
+};
+
+function boundedAnswers(): ReturnType<typeof boundedBodies> {
+  return boundedBodies({
     bytes: maxKeptBytes,
     values: maxAnswerValues,
-    onTooMuch: (more: string) => new UnusableAnswer(`with those before it, it has more than ${more}`),
-  };
-  const bounded = boundedBodies(limits);
-  return async (input, init) => {
-    const response = await fetch(input, { ...init, redirect: "manual" });
-    const { body, ok, headers } = response;
-    if (body === null) return response;
-    if (ok && headers.get("content-type")?.startsWith("text/event-stream") === true)
-      return withBody(response, checkedEvents(body));
-    return withBody(response, ok ? checked(bounded(body)) : bounded(body));
-  };
+    onTooMuch: (more) => new UnusableAnswer(`with those before it, it has more than ${more}`),
+  });
 }
 
 /** Checks each event of a stream; providers write the data of one in one line. What is kept of them is limited where it is. */
