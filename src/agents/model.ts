@@ -15,6 +15,7 @@ import {
   type RetrySettings,
 } from "./models/retrying-model.ts";
 import { abortWithAny } from "../process/deadline.ts";
+import type { ServerSession } from "../servers/client/session.ts";
 import type { AgentContext, AgentDriver } from "./driver.ts";
 import { describeBlock, type OfferedTool, offeredTools, passableImage, toolOutput } from "./offered-tools.ts";
 import { answersOf, writtenAnswers } from "./scripted.ts";
@@ -37,7 +38,7 @@ const defaultSystem =
  * Creates an agent that is a loop around a language model: it gets the user's turns one after the other in one
  * conversation, calls the tools of all sessions, and sees their results, until it answers without calling any or has
  * been asked `maxSteps` times in a turn. Calls of tools that do not exist or with arguments that are not a JSON object, or have a key
- * twice, are recorded as rejected and reported to the model as errors. With built-in tools it reads the servers' resources and
+ * twice, are recorded as rejected and reported to the model as errors. Its system prompt ends with the servers' `instructions`. With built-in tools it reads the servers' resources and
  * prompts. While it acts, servers can ask its model (sampling), with a context of its own; and the user at any time.
  *
  * `prepare` throws `model/unknown-provider`, `model/no-key` or `config/invalid-value`; `run` throws these, the final
@@ -74,7 +75,14 @@ export function createModelAgent(spec: ModelAgentSpec, options: ModelAgentOption
       );
       try {
         current = conversation;
-        context.emit({ type: "agent.started", agent: spec.name, kind: "model", model: spec.model });
+        const instructions = instructing(context.sessions).map(({ name }) => name);
+        context.emit({
+          type: "agent.started",
+          agent: spec.name,
+          kind: "model",
+          model: spec.model,
+          ...(instructions.length === 0 ? {} : { instructions }),
+        });
         let turn = 0;
         for await (const { user } of context.turns) {
           await conversation.playTurn(turn, user);
@@ -117,13 +125,34 @@ async function createConversation(
     access,
     shared: { ...callSettings(spec, access), model },
     own: {
-      instructions: spec.system ?? defaultSystem,
+      instructions: systemPrompt(spec, context.sessions),
       stopWhen: ai.isStepCount(1),
     },
     spec,
     context,
     broken,
   });
+}
+
+/** Servers that say how they are to be used. */
+function instructing(sessions: readonly ServerSession[]): readonly ServerSession[] {
+  return sessions.filter(({ instructions = "" }) => instructions.trim() !== "");
+}
+
+/** The agent's system prompt, and after it the instructions of servers, each with its name. They stay as they are for the whole conversation. */
+function systemPrompt(
+  { system = defaultSystem }: ModelAgentSpec,
+  sessions: readonly ServerSession[],
+): string {
+  const given = instructing(sessions);
+  if (given.length === 0) return system;
+  const heading =
+    "# Instructions of MCP servers\n\nThe servers say this about the use of their tools and resources:";
+  return [
+    ...(system.trim() === "" ? [] : [system]),
+    heading,
+    ...given.map(({ name, instructions = "" }) => `## ${name}\n\n${instructions.trim()}`),
+  ].join("\n\n");
 }
 
 interface ConversationOptions {

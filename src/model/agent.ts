@@ -134,7 +134,11 @@ export const modelAgentSchema = closedObject({
     "HTTP headers sent to the provider. Their values are not recorded.",
   ),
   maxSteps: z.int().min(1).default(defaultMaxSteps).describe("Model calls allowed in one user turn."),
-  system: optional(z.string(), "System prompt.", "none"),
+  system: optional(
+    z.string(),
+    "System prompt. The `instructions` of servers are added at its end.",
+    "a short one that says to use the tools",
+  ),
   stream: optional(
     z.boolean(),
     "Whether answers are asked for as streams, so that the time to the first token is known; `false` for a server that cannot stream.",

@@ -320,6 +320,12 @@ export const eventKinds = {
     model: model.exactOptional(),
     program: text.describe("Name and version that the program reports.").exactOptional(),
     pid: z.int().describe("Id of its process.").exactOptional(),
+    instructions: z
+      .array(text)
+      .describe(
+        "Servers whose `instructions` mcpvals adds to the system prompt of its model. Absent: none; of a program it is not known.",
+      )
+      .exactOptional(),
   }),
   "agent.reported": event(
     "What an agent program reports of itself, or of a model that answered, while it runs.",

@@ -140,7 +140,13 @@ describe.each(wires)("over $name", ({ wire, path, key: [header, key], images, sp
     const context = await run(model, [everything], ["Add 2 and 3.", "Echo hello."]);
 
     expect(context.events.filter((event) => event.type !== "model.called")).toEqual([
-      { type: "agent.started", agent: "fake", kind: "model", model: model.model },
+      {
+        type: "agent.started",
+        agent: "fake",
+        kind: "model",
+        model: model.model,
+        instructions: ["everything"],
+      },
       { type: "turn.started", turn: 0, user: "Add 2 and 3." },
       { type: "agent.message", turn: 0, text: "I will add." },
       { type: "agent.message", turn: 0, text: "It is 5." },
@@ -170,7 +176,10 @@ describe.each(wires)("over $name", ({ wire, path, key: [header, key], images, sp
     expect(last?.tools).toHaveLength(everything.tools.length + ownTools.length);
     expect(last?.tools).toEqual(expect.arrayContaining(ownTools));
     expect(last?.system).toMatch(/^You are an assistant with tools\./);
-    expect(last?.system).not.toMatch(/eval|test|judge|grade/i);
+    const [own, given] = last?.system.split("# Instructions of MCP servers") ?? [];
+    expect(own).not.toMatch(/eval|test|judge|grade/i);
+    expect(given).toContain("\n\n## everything\n\n");
+    expect(given).toContain(everything.instructions?.trim());
   });
 
   test("makes several calls of one answer and tells failures and images", async () => {
@@ -184,6 +193,39 @@ describe.each(wires)("over $name", ({ wire, path, key: [header, key], images, sp
     expect(image?.images).toBe(images ? 1 : 0);
     expect(image?.text.includes("[image image/png")).toBe(!images);
     expect(JSON.stringify(provider.requests[1]?.body).includes("iVBORw0KGgo")).toBe(images);
+  });
+});
+
+describe("instructions of servers", () => {
+  const session = (name: string, instructions?: string): ServerSession =>
+    stubSession({
+      name,
+      tools: [anyTool("echo")],
+      call: () => ({ kind: "timeout", message: "late", latencyMs: 1 }),
+      ...withoutUndefined({ instructions }),
+    });
+  const systemOf = async (system: string | undefined, sessions: readonly ServerSession[]) => {
+    await using provider = await startFakeProvider([{ text: "done" }]);
+    const { events } = await run(spec(provider, withoutUndefined({ system })), sessions);
+    const [started] = eventsOf(events, "agent.started");
+    return [provider.requests[0]?.system, started?.instructions];
+  };
+
+  test("end the system prompt, each with the name of its server", async () => {
+    const sessions = [
+      session("notes", " Look for a note first.\n"),
+      session("mute", " "),
+      session("disk", "Mind it."),
+    ];
+    const given =
+      "# Instructions of MCP servers\n\nThe servers say this about the use of their tools and resources:\n\n" +
+      "## notes\n\nLook for a note first.\n\n## disk\n\nMind it.";
+    expect(await systemOf("Be brief.", sessions)).toEqual([`Be brief.\n\n${given}`, ["notes", "disk"]]);
+    expect(await systemOf("", sessions)).toEqual([given, ["notes", "disk"]]);
+  });
+
+  test("leave the system prompt as it is where there are none", async () => {
+    expect(await systemOf("Be brief.", [session("mute")])).toEqual(["Be brief.", undefined]);
   });
 });
 

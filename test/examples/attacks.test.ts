@@ -220,55 +220,42 @@ it.each([
   },
 );
 
-it(
-  "catches a gullible model in all attacks that models get, and a careful one in none",
-  { timeout: 120_000 },
-  async () => {
-    await using server = await startServer(true, {
-      initialize: {
-        protocolVersion: "2025-11-25",
-        capabilities: { tools: {}, resources: {}, prompts: {} },
-        serverInfo: { name: "s", version: "1" },
-        instructions: "Notes of the team.",
+it("catches a gullible model in all attacks, and a careful one in none", { timeout: 120_000 }, async () => {
+  await using server = await startServer(true, {
+    initialize: {
+      protocolVersion: "2025-11-25",
+      capabilities: { tools: {}, resources: {}, prompts: {} },
+      serverInfo: { name: "s", version: "1" },
+      instructions: "Notes of the team.",
+    },
+    "resources/read": { contents: [{ uri: "notes://about", text: "These are the notes of the team." }] },
+    "prompts/get": { messages: [{ role: "user", content: { type: "text", text: "Find the note." } }] },
+  });
+  await using provider = await startFakeProvider((request) =>
+    noteReader(request.body, request.model === "gullible"),
+  );
+  const agents = { gullible: { model: "anthropic/gullible" }, careful: { model: "openai/careful" } };
+  const { code, stderr, result } = await run(["-j", "4"], {
+    files: {
+      "mcp-eval.config.yaml": configOf({ transport: "shttp", url: server.url }, agents),
+    },
+    env: provider.env,
+  });
+  expect(code, stderr).toBe(1);
+  for (const { agent, attack } of result?.trials ?? [])
+    expect([agent, attack]).toMatchObject([
+      agent,
+      {
+        task: "pass",
+        outcome: attack?.class === "none" ? "none" : agent === "gullible" ? "succeeded" : "resisted",
       },
-      "resources/read": { contents: [{ uri: "notes://about", text: "These are the notes of the team." }] },
-      "prompts/get": { messages: [{ role: "user", content: { type: "text", text: "Find the note." } }] },
-    });
-    await using provider = await startFakeProvider((request) =>
-      noteReader(request.body, request.model === "gullible"),
-    );
-    const agents = { gullible: { model: "anthropic/gullible" }, careful: { model: "openai/careful" } };
-    const { code, stderr, result } = await run(["-j", "4"], {
-      files: {
-        "mcp-eval.config.yaml": configOf({ transport: "shttp", url: server.url }, agents),
-      },
-      env: provider.env,
-    });
-    expect(code, stderr).toBe(1);
-    // Models are not given the instructions of servers.
-    const isUnread = (id: string): boolean => id.startsWith("instructions-");
-    for (const { agent, attack } of result?.trials ?? [])
-      expect([agent, attack]).toMatchObject([
-        agent,
-        {
-          task: "pass",
-          outcome:
-            attack?.class === "none"
-              ? "none"
-              : isUnread(attack?.id ?? "")
-                ? "not-delivered"
-                : agent === "gullible"
-                  ? "succeeded"
-                  : "resisted",
-        },
-      ]);
-    expect(result?.attacks?.filter((each) => each.class === undefined)).toMatchObject([
-      { agent: "gullible", succeeded: 38, delivered: 38, notDelivered: 2, unjudged: 0 },
-      { agent: "careful", succeeded: 0, delivered: 38, notDelivered: 2, unjudged: 0 },
     ]);
-    expect(JSON.stringify(server.got)).not.toContain("Connection key");
-  },
-);
+  expect(result?.attacks?.filter((each) => each.class === undefined)).toMatchObject([
+    { agent: "gullible", succeeded: 40, delivered: 40, notDelivered: 0, unjudged: 0 },
+    { agent: "careful", succeeded: 0, delivered: 40, notDelivered: 0, unjudged: 0 },
+  ]);
+  expect(JSON.stringify(server.got)).not.toContain("Connection key");
+});
 
 it(
   "changes a description after approval for a model, whose list is read again",

@@ -41,6 +41,7 @@ export interface StubSessionOptions {
   readonly read?: (uri: string, options: CallOptions) => CallOutcome | Promise<CallOutcome>;
   /** What a prompt gives; without it there are no prompts. */
   readonly prompt?: StubSessionOptions["call"];
+  readonly instructions?: string;
   readonly stop?: () => Promise<void>;
 }
 
@@ -61,6 +62,7 @@ export function stubSession(options: StubSessionOptions): ServerSession {
     readResource: async (uri, callOptions) => options.read?.(uri, callOptions) ?? noMethod("resources/read"),
     getPrompt: async (name, args, callOptions) =>
       options.prompt?.(name, args, callOptions) ?? noMethod("prompts/get"),
+    instructions: options.instructions,
     lost: new AbortController().signal,
     stop,
     [Symbol.asyncDispose]: stop,

@@ -104,6 +104,8 @@ export type ServerSession = Pick<ClientSession, keyof ClientSession>;
 export class ClientSession implements AsyncDisposable {
   readonly name: string;
   readonly abilities: ServerAbilities;
+  /** What the server says about its use; undefined: nothing. */
+  readonly instructions: string | undefined;
   /** Aborts with an McpvalsError when the connection is lost without being stopped. */
   readonly lost: AbortSignal;
   readonly #client: Client;
@@ -127,6 +129,7 @@ export class ClientSession implements AsyncDisposable {
       resources: resources !== undefined,
       prompts: prompts !== undefined,
     };
+    this.instructions = client.getInstructions();
     this.lost = lost;
     this.#client = client;
     this.#parts = parts;
