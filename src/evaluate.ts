@@ -172,7 +172,8 @@ export async function prepareEvaluation(
     isReplayed: options.replay !== undefined,
   });
   const recording = recordingOf(options);
-  if (options.attack !== undefined && recording !== undefined)
+  const attack = options.attack === false ? undefined : options.attack;
+  if (attack !== undefined && recording !== undefined)
     throw new McpvalsError(
       "usage/invalid-option",
       "the option attack of evaluate cannot be used with a recording",
@@ -180,8 +181,7 @@ export async function prepareEvaluation(
         hint: "Leave out record, replay, replayServers and replayModels.",
       },
     );
-  const attacks =
-    options.attack && (await (await import("./formats/attacks.ts")).readAttacks(options.attack, cwd));
+  const attacks = attack && (await (await import("./formats/attacks.ts")).readAttacks(attack, cwd));
   const prepared = prepare(loaded, { ...options, attacks });
   const given = withoutUndefined({ releasesUrl, output, signal, recording, budget: prepared.eval.budget });
   return {
@@ -216,8 +216,8 @@ export interface EvaluateOptions extends RecordingFlags {
   readonly difficulties?: readonly string[];
   /** Names of variants of the servers to run. */
   readonly variants?: readonly string[];
-  /** Attacks on the agents, through what servers return: true, or names and files as for `--attack`. */
-  readonly attack?: true | readonly string[];
+  /** Attacks on the agents, through what servers return: true for all that are built in, or names and files as for `--attack`. Default: none. */
+  readonly attack?: boolean | readonly string[];
   /** Attempts of each task. */
   readonly trials?: number;
   /** Trials at once. Default: as for `concurrency` in a config. */
@@ -277,8 +277,8 @@ const optionChecks: OptionChecks<EvaluateOptions> = {
   difficulties: [isTexts, "a list of difficulties"],
   variants: [isTexts, "a list of names"],
   attack: [
-    (value) => value === true || (isTexts(value) && (value as readonly string[]).length > 0),
-    "true, or a list of names of attacks and files",
+    (value) => typeof value === "boolean" || (isTexts(value) && (value as readonly string[]).length > 0),
+    "true or false, or a list of names of attacks and files",
   ],
   trials: wholeNumber(10_000),
   concurrency: wholeNumber(1024),

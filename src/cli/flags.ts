@@ -319,7 +319,7 @@ export function addAttackFlag(command: Command, excluded: readonly string[]): Co
   return command.addOption(
     new Option(
       "--attack [name]",
-      "inject attacks into what servers return, each in trials of its own: all that are built in, those of a class or with an id, or those of a file such as attacks.yaml; repeatable",
+      "inject attacks into what servers return, each in trials of its own: all that are built in, or those of a class or with an id; a file such as attacks.yaml adds its own to the built-in ones; repeatable",
     )
       .argParser((value: string, given: unknown) => [
         ...(Array.isArray(given) ? (given as readonly string[]) : []),

@@ -1,36 +1,46 @@
 import { resolve } from "node:path";
 import { McpvalsError } from "../base/error.ts";
 import { exact } from "../base/json.ts";
-import { validate } from "../base/problem.ts";
+import { type Problem, problemAt, validate } from "../base/problem.ts";
 import { attacksSchema } from "../model/attack.ts";
 import type { Attack } from "../model/server.ts";
 import { problemsOfIssues } from "../model/zod-problems.ts";
 import { nameMatcher } from "../servers/filters/filters.ts";
 import builtIn from "./attacks.json" with { type: "json" };
 import { displayPath } from "./environment.ts";
-import { FileProblems, plainDocument, valueDocument } from "./read/document.ts";
+import { type ConfigDocument, FileProblems, plainDocument, valueDocument } from "./read/document.ts";
 import { endingOf, readData } from "./read/read-files.ts";
 
 const endings = ["json", "toml", "yaml", "yml"];
 
+/** Attacks from one place. */
+interface AttackSet {
+  /** The file as it was named; undefined: they are built in. */
+  readonly file?: string;
+  readonly document: ConfigDocument;
+  readonly attacks: readonly Attack[];
+}
+
 /**
- * The attacks that `--attack` names: those of files, or else the built-in ones, of which only those count whose id or class is like one
- * of the other names; true: all built-in ones. Throws McpvalsError of kind `usage` for a file that cannot be used, for an id that is there twice, and `usage/no-match`.
+ * The attacks that `--attack` means: the built-in ones and those of the files in it; where it has other names, of these only those whose
+ * id or class is like one of them. True: all built-in ones. Throws McpvalsError of kind `usage` for a file that cannot be used or has an id
+ * of another one, and `usage/no-match` for a name that means none and a file of which none is meant.
  */
 export async function readAttacks(given: true | readonly string[], cwd: string): Promise<readonly Attack[]> {
   const names = given === true ? [] : given;
-  const files = names.filter(isAttackFile);
-  const patterns = names.filter((name) => !files.includes(name));
+  const files = [...new Set(names.filter(isAttackFile))];
+  const patterns = names.filter((name) => !isAttackFile(name));
   const problems = new FileProblems();
-  const read = files.length === 0 ? [parsed(valueDocument(builtIn, "attacks.json"), problems)] : [];
+  const sets = [parsed({ document: valueDocument(builtIn, "attacks.json") }, problems)];
   for (const file of files) {
     const path = resolve(cwd, file);
-    read.push(parsed(await readData(path, displayPath(cwd, path)), problems));
+    const read = parsed({ file, document: await readData(path, displayPath(cwd, path)) }, problems);
+    problems.addPlaced(repeatedIds(read, sets), read.document);
+    sets.push(read);
   }
   problems.throwIfAny();
-  const attacks = read.flat();
-  refuseTwice(attacks);
   const matchers = patterns.map(nameMatcher);
+  const attacks = sets.flatMap((set) => set.attacks);
   for (const [index, fits] of matchers.entries()) {
     if (attacks.some((attack) => isMeant(attack, fits))) continue;
     const known = [...new Set(attacks.map((attack) => attack.class))].join(", ");
@@ -38,9 +48,16 @@ export async function readAttacks(given: true | readonly string[], cwd: string):
       hint: `The classes are: ${known}. A file of attacks ends in .yaml or .json.`,
     });
   }
-  return matchers.length === 0
-    ? attacks
-    : attacks.filter((attack) => matchers.some((fits) => isMeant(attack, fits)));
+  if (matchers.length === 0) return attacks;
+  const isNamed = (attack: Attack): boolean => matchers.some((fits) => isMeant(attack, fits));
+  const unused = sets.find((set) => set.file !== undefined && !set.attacks.some(isNamed));
+  if (unused !== undefined)
+    throw new McpvalsError(
+      "usage/no-match",
+      `--attack ${unused.file}: none of its attacks has an id or class that another --attack names`,
+      { hint: `Name one of them too, such as --attack ${unused.attacks[0]?.class}, or leave out the file.` },
+    );
+  return attacks.filter(isNamed);
 }
 
 /** Whether a name of `--attack` is that of a file. */
@@ -52,17 +69,21 @@ function isMeant(attack: Attack, fits: (name: string) => boolean): boolean {
   return fits(attack.id) || fits(attack.class);
 }
 
-function parsed(document: ReturnType<typeof valueDocument>, problems: FileProblems): readonly Attack[] {
+function parsed(read: Omit<AttackSet, "attacks">, problems: FileProblems): AttackSet {
+  const { document } = read;
   const value = plainDocument(document, "attacks", problems);
-  if (value === undefined) return [];
+  if (value === undefined) return { ...read, attacks: [] };
   const { data, issues } = validate(attacksSchema, value);
   if (data === undefined) problems.addPlaced(problemsOfIssues(issues, value), document);
-  return data?.attacks.map((attack) => exact(attack)) ?? [];
+  return { ...read, attacks: data?.attacks.map((attack) => exact(attack)) ?? [] };
 }
 
-function refuseTwice(attacks: readonly Attack[]): void {
-  const ids = attacks.map(({ id }) => id);
-  const again = ids.find((id, index) => ids.indexOf(id) < index);
-  if (again !== undefined)
-    throw new McpvalsError("usage/invalid-option", `two files of --attack have the attack ${again}`);
+/** The ids of a file that attacks read before have. */
+function repeatedIds({ attacks }: AttackSet, before: readonly AttackSet[]): readonly Problem[] {
+  return attacks.flatMap(({ id }, index) => {
+    const other = before.find((set) => set.attacks.some((attack) => attack.id === id));
+    if (other === undefined) return [];
+    const owner = other.file === undefined ? "a built-in attack" : `an attack of ${other.file}`;
+    return [problemAt(["attacks", index, "id"], `: ${owner} has this id`, { hint: "Give it another one." })];
+  });
 }

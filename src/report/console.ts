@@ -380,6 +380,8 @@ function findingSections({ end: { result }, page }: Ending): readonly string[][]
 
 const maxShownFailures = 40;
 const maxShownReasons = 3;
+/** Of different classes, where there are so many: one of a class shows how the agent falls for it. */
+const maxShownAttacks = 3;
 
 /** The failed tasks, each with reasons and evidence; attempts with the same reasons are shown once. */
 function failedLines(ending: Ending): string[] {
@@ -394,8 +396,9 @@ function failedLines(ending: Ending): string[] {
     ),
   ];
   if (failed.length === 0) return [];
+  const { shown, unshown } = withFewAttacks(failed);
   const attempts = Map.groupBy(variety.attempts ? trials : [], taskKey);
-  const tasks = failed.slice(0, maxShownFailures).flatMap(([key, group]) => {
+  const tasks = shown.slice(0, maxShownFailures).flatMap(([key, group]) => {
     const all = attempts.get(key);
     const alike = [...Map.groupBy(group, reasonKey).values()];
     const place = taskPlace(ending.tasks.get(group[0]?.task ?? ""));
@@ -420,12 +423,50 @@ function failedLines(ending: Ending): string[] {
       ...(rest > 0 ? [style.dim(`    and ${countOf(rest, "more attempt")} that failed in other ways`)] : []),
     ];
   });
-  const rest = failed.length - maxShownFailures;
-  const more =
-    rest > 0
+  const rest = shown.length - maxShownFailures;
+  const more = [
+    ...(rest > 0
       ? ["", `  and ${othersOf(rest, variety, "more failed task")}${quiet ? "" : ", marked ✗ above"}`]
-      : [];
+      : []),
+    ...(unshown.length > 0
+      ? [
+          "",
+          ...paintText(
+            dim(
+              `and ${countOf(unshown.length, "more trial")} in which an attack succeeded: ${listOf(unshown.map(({ id }) => id))}`,
+            ),
+            2,
+            ending.page,
+          ),
+        ]
+      : []),
+  ];
   return [style.strong("Failed"), ...tasks, ...more];
+}
+
+type FailedTask = readonly [key: string, trials: readonly TrialResult[]];
+
+/** All failed tasks but, of those in which only an attack succeeded, a few; and the trials of the others. */
+function withFewAttacks(failed: readonly FailedTask[]): {
+  readonly shown: readonly FailedTask[];
+  readonly unshown: readonly TrialResult[];
+} {
+  const attacked = failed.filter(([, group]) =>
+    group.every(({ attack }) => attack?.outcome === "succeeded" && attack.task === "pass"),
+  );
+  const classes = Map.groupBy(attacked, ([, group]) => group[0]?.attack?.class);
+  const inTurn = [...classes.values()].flatMap((each) => each.map((task, turn) => ({ task, turn })));
+  const few = new Set(
+    inTurn
+      .toSorted((a, b) => a.turn - b.turn)
+      .slice(0, maxShownAttacks)
+      .map(({ task }) => task),
+  );
+  const isShown = (task: FailedTask): boolean => !attacked.includes(task) || few.has(task);
+  return {
+    shown: failed.filter(isShown),
+    unshown: failed.filter((task) => !isShown(task)).flatMap(([, group]) => group),
+  };
 }
 
 function attemptsOf(trials: readonly TrialResult[]): string {
@@ -523,9 +564,15 @@ function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
   if (!hasSeveral(variety)) return [];
   if (result.attacks !== undefined) {
     const { head, rows } = attackTable(result, variety);
-    const [first = "", ...others] = rateLines([head, ...rows], page);
+    const { lines, hidden } = rateTable([head, ...rows], page);
+    const [first = "", ...others] = lines;
     const title = page.style.strong("Attacks") + page.style.dim("  shares with their 95 % intervals");
-    return [title, "", page.style.dim(first), ...others];
+    const missing = hidden.map((column) => head.cells[column]).join(", ");
+    const note =
+      hidden.length === 0
+        ? []
+        : paintText(dim(`not shown in ${Math.min(page.width, widestTable)} columns: ${missing}`), 2, page);
+    return [title, "", page.style.dim(first), ...others, ...note];
   }
   const rows = ratesByTask(result.trials, variety);
   const mixed = rows.filter(({ isMixed }) => isMixed);
@@ -541,14 +588,17 @@ function byTaskLines({ end: { result }, variety, page }: Ending): string[] {
         `  pass rates with their 95 % intervals${result.decisions === undefined ? "" : ", as if the number of trials had been fixed"}`,
       ),
     "",
-    ...rateLines([...shown, ...totalRows(result, variety)], page),
+    ...rateTable([...shown, ...totalRows(result, variety)], page).lines,
     ...(shown === rows ? [] : rest.map(page.style.dim)),
     ...comparisonLines(result, page),
   ];
 }
 
-/** A line for each row, in columns; numbers that do not fit are left out from the right. */
-function rateLines(rows: readonly RateRow[], { style, width }: Page): string[] {
+/** A line for each row, in columns; cells that do not fit are left out from the right, and `hidden` has their numbers. */
+function rateTable(
+  rows: readonly RateRow[],
+  { style, width }: Page,
+): { readonly lines: readonly string[]; readonly hidden: readonly number[] } {
   const room = Math.min(width, widestTable) - 2;
   const widths =
     rows[0]?.cells.map((_, column) => widestOf(rows.map(({ cells }) => displayWidth(cells[column] ?? "")))) ??
@@ -569,7 +619,7 @@ function rateLines(rows: readonly RateRow[], { style, width }: Page): string[] {
     kept.push(column);
   }
   const titleWidth = Math.max(leastTitleWidth, Math.min(wanted, room - fixed));
-  return rows.map(({ title, name, count, tone, cells }) => {
+  const lines = rows.map(({ title, name, count, tone, cells }) => {
     const parts = [
       padToWidth(cutToWidth(title, titleWidth), titleWidth),
       ...(nameWidth === 0
@@ -580,6 +630,8 @@ function rateLines(rows: readonly RateRow[], { style, width }: Page): string[] {
     ];
     return `  ${parts.join("  ")}`.trimEnd();
   });
+  const hidden = widths.flatMap((each, column) => (each === 0 || kept.includes(column) ? [] : [column]));
+  return { lines, hidden };
 }
 
 /** How the run compares with its baseline. */

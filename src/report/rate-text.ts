@@ -1,7 +1,7 @@
 import type { Tone } from "../base/columns.ts";
 import { formatDuration } from "../base/duration.ts";
 import { formatInteger, visibleText } from "../base/visible-text.ts";
-import type { RunResult, TrialResult } from "../model/result.ts";
+import type { AttackRate, RunResult, TrialResult } from "../model/result.ts";
 import type { Proportion } from "../statistics/rates.ts";
 import { taskRate, taskKey } from "./rates.ts";
 import { byResultText, costText, fullTitle, variantName, type Variety } from "./text.ts";
@@ -75,38 +75,25 @@ export function totalRows(
 /** What came of attacks, as a table; its head is empty above columns in which nothing stands. */
 interface AttackTable {
   readonly head: RateRow;
-  /** A row for each agent and class of attacks. */
+  /** For each agent one without an attack, then one for each class of attacks. */
   readonly rows: readonly RateRow[];
 }
 
 /**
- * How many attacks succeeded of those that the agent got, with their share; how many count neither way; the share of tasks that pass under
- * attack, and that without; the tools that were called only under attack.
+ * How many attacks succeeded of those that the agent got, with their share; the share of tasks that pass; how many count neither way; the
+ * tools that were called only under attack.
  */
 export function attackTable({ attacks = [] }: Pick<RunResult, "attacks">, variety: Variety): AttackTable {
   const hasVariants = attacks.some(({ variant }) => variant !== undefined);
   const named = { ...variety, variants: hasVariants, attempts: false };
-  const rows = attacks.map((attack): RateRow => {
-    const { class: ofClass = "all attacks", agent, variant, succeeded, delivered } = attack;
-    const { notDelivered, unjudged, furtherTools = [], rate, taskWith, taskWithout } = attack;
-    const uncounted = { "not delivered": notDelivered, "not judged": unjudged };
-    return {
-      title: visibleText(ofClass),
-      name: variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named),
-      count: delivered === 0 ? "none" : `${formatInteger(succeeded)}/${formatInteger(delivered)}`,
-      tone: succeeded > 0 ? "bad" : delivered > 0 && notDelivered + unjudged === 0 ? "good" : "warn",
-      cells: [
-        intervalText(rate),
-        Object.entries(uncounted)
-          .flatMap(([words, count]) => (count === 0 ? [] : [`${formatInteger(count)} ${words}`]))
-          .join(", "),
-        intervalText(taskWith),
-        intervalText(taskWithout),
-        visibleText(furtherTools.join(", ")),
-      ],
-      isMixed: succeeded > 0,
-    };
-  });
+  const nameOf = ({ agent, variant }: AttackRate): string =>
+    variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named);
+  const sides = Map.groupBy(attacks, ({ agent, variant }) => JSON.stringify([agent, variant ?? null]));
+  const rows = [...sides.values()].flatMap((rates) => [
+    // The last is of all attacks, or of the only class.
+    ...rates.slice(-1).flatMap((rate) => unattackedRow(rate, nameOf(rate))),
+    ...rates.map((rate) => attackRow(rate, nameOf(rate))),
+  ]);
   const above = (column: number, words: string): string =>
     rows.some(({ cells }) => cells[column] !== "") ? words : "";
   const head: RateRow = {
@@ -114,16 +101,38 @@ export function attackTable({ attacks = [] }: Pick<RunResult, "attacks">, variet
     name: rows.some(({ name }) => name !== "") ? (hasVariants ? "agent, variant" : "agent") : "",
     count: "succeeded",
     tone: "dim",
-    cells: [
-      above(0, "share"),
-      above(1, "not counted"),
-      above(2, "tasks pass"),
-      above(3, "without attack"),
-      above(4, "also called"),
-    ],
+    cells: [above(0, "share"), above(1, "tasks pass"), above(2, "not counted"), above(3, "also called"), ""],
     isMixed: false,
   };
   return { head, rows };
+}
+
+function unattackedRow({ taskWithout }: AttackRate, name: string): readonly RateRow[] {
+  if (taskWithout === undefined) return [];
+  const cells = ["", intervalText(taskWithout), "", "", ""] as const;
+  return [{ title: "without attack", name, count: "", tone: "dim", cells, isMixed: false }];
+}
+
+function attackRow(attack: AttackRate, name: string): RateRow {
+  const { class: ofClass = "all attacks", succeeded, delivered } = attack;
+  const { notDelivered, unjudged, furtherTools = [], rate, taskWith } = attack;
+  const uncounted = { "not delivered": notDelivered, "not judged": unjudged };
+  return {
+    title: visibleText(ofClass),
+    name,
+    count: `${formatInteger(succeeded)}/${formatInteger(delivered)}`,
+    tone: succeeded > 0 ? "bad" : delivered > 0 && notDelivered + unjudged === 0 ? "good" : "warn",
+    cells: [
+      intervalText(rate),
+      intervalText(taskWith),
+      Object.entries(uncounted)
+        .flatMap(([words, count]) => (count === 0 ? [] : [`${formatInteger(count)} ${words}`]))
+        .join(", "),
+      visibleText(furtherTools.join(", ")),
+      "",
+    ],
+    isMixed: succeeded > 0,
+  };
 }
 
 /** A rate with its interval: `90 % (60 to 98)`. */

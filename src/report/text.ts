@@ -8,6 +8,7 @@ import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } fro
 import type { Piece } from "../base/columns.ts";
 import { formatDuration } from "../base/duration.ts";
 import { meanOf } from "../statistics/rates.ts";
+import { attackResistance } from "../graders/declared.ts";
 import { identitiesOf } from "./documents/identities.ts";
 import { clipText, countOf, formatInteger, formatScore, visibleText } from "../base/visible-text.ts";
 import { addUsage } from "../trace/trajectory.ts";
@@ -448,7 +449,12 @@ export function hadNothingToDo({ error }: TrialResult): boolean {
 function skipReason(trial: TrialResult): string {
   if (trial.error !== undefined) return trial.error.message;
   if (wasNotRun(trial)) return "not run";
-  return [...new Set(trial.grades.map((grade) => grade.reason))].join("; ");
+  // A trial whose attack proves nothing is a skip whatever its other grades say.
+  const decisive = trial.grades.filter(
+    ({ grader }) => grader === attackResistance && trial.attack?.outcome === "not-delivered",
+  );
+  const grades = decisive.length === 0 ? trial.grades : decisive;
+  return [...new Set(grades.map((grade) => grade.reason))].join("; ");
 }
 
 /** The name of a trial with its agent, variant and attempt where the run has several. */

@@ -447,7 +447,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
             ],
           },
         },
-        args: ["run", "--attack", "attacks.yaml"],
+        args: ["run", "--attack", "attacks.yaml", "--attack", "erase", "--attack", "read"],
       },
     );
     await using opened = await openPage(browser, attacked.served.address(), { theme: "light", width: 1280 });

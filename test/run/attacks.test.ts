@@ -35,13 +35,15 @@ const attacked = [
 it("attacks by the library as by the command line", async () => {
   using folder = folderOf(files);
   const options = { cwd: folder.path, output: false } as const;
-  const own = await evaluate("mcp-eval.config.json", { ...options, attack: ["own/attacks.yaml"] });
+  const own = await evaluate("mcp-eval.config.json", { ...options, attack: ["own/attacks.yaml", "own"] });
   expect([own.verdict, outcomes(own)]).toEqual(["fail", attacked]);
   expect(own.attacks).toMatchObject([{ class: "own", succeeded: 1, delivered: 1, notDelivered: 1 }]);
   const all = await evaluate("mcp-eval.config.json", { ...options, attack: true });
   expect(all.trials).toHaveLength(41);
+  const none = await evaluate("mcp-eval.config.json", { ...options, attack: false });
+  expect([none.attacks, none.trials.length]).toEqual([undefined, 1]);
   await expect(evaluate("mcp-eval.config.json", { ...options, attack: [] })).rejects.toThrow(
-    "the option attack of evaluate must be true, or a list of names of attacks and files",
+    "the option attack of evaluate must be true or false, or a list of names of attacks and files",
   );
   for (const recording of [{ record: "r" }, { replay: "r" }])
     await expect(
@@ -51,13 +53,45 @@ it("attacks by the library as by the command line", async () => {
 
 it("plans the trials of attacks without running any", async () => {
   using folder = folderOf(files);
-  const shown = await runHere(["plan", "--attack", "own/attacks.yaml"], { cwd: folder.path });
+  const shown = await runHere(["plan", "--attack", "own/attacks.yaml", "--attack", "own"], {
+    cwd: folder.path,
+  });
   expect([shown.code, shown.stdout]).toEqual([
     0,
     expect.stringContaining("1 task · agent plan · 2 attacks, and none\n  3 trials"),
   ]);
-  const { stdout } = await runHere(["plan", "--attack", "--json"], { cwd: folder.path });
-  expect(JSON.parse(stdout)).toMatchObject({ attacks: 40, trials: 41 });
+  for (const [args, attacks] of [
+    [["--attack"], 40],
+    [["--attack", "own/attacks.yaml"], 42],
+    [["--attack", "own/attacks.yaml", "--attack", "override", "--attack", "erase"], 4],
+  ] as const) {
+    const { stdout } = await runHere(["plan", ...args, "--json"], { cwd: folder.path });
+    expect(JSON.parse(stdout)).toMatchObject({ attacks, trials: attacks + 1 });
+  }
+});
+
+it("refuses a file none of whose attacks is meant, and one with an id of another", async () => {
+  const taken = { attacks: [{ ...attacks.attacks[0], id: "override-key" }] };
+  using folder = folderOf({ ...files, "taken.json": taken, "again.json": attacks });
+  const refusalOf = async (...names: readonly string[]) => {
+    const args = names.flatMap((name) => ["--attack", name]);
+    const { code, stderr } = await runHere(["plan", ...args], { cwd: folder.path });
+    return [code, stderr];
+  };
+  expect(await refusalOf("own/attacks.yaml", "override")).toEqual([
+    2,
+    expect.stringContaining("--attack own/attacks.yaml: none of its attacks has an id or class that"),
+  ]);
+  expect(await refusalOf("taken.json")).toEqual([
+    2,
+    expect.stringMatching(/taken\.json:\d+:\d+: error attacks\[0\]\.id: a built-in attack has this id/),
+  ]);
+  expect(await refusalOf("own/attacks.yaml", "again.json")).toEqual([
+    2,
+    expect.stringMatching(
+      /again\.json:\d+:\d+: error attacks\[1\]\.id: an attack of own\/attacks\.yaml has this id/,
+    ),
+  ]);
 });
 
 it("refuses attacks where no agent acts, and says so where none acts in some tests", async () => {
@@ -105,7 +139,7 @@ it("runs by workers, which get the files of attacks too", async () => {
   try {
     const own = join(folder.path, "own/attacks.yaml");
     const { code, stdout, stderr } = await startCli(
-      ["run", "--attack", own, "--backend", url, "--reporter", "json"],
+      ["run", "--attack", own, "--attack", "own", "--backend", url, "--reporter", "json"],
       { cwd: folder.path },
     ).finished;
     expect([code, outcomes(JSON.parse(stdout) as RunResult)], stderr).toEqual([1, attacked]);
@@ -130,22 +164,26 @@ it("refuses for workers a file of attacks that does not go to them", async () =>
 
 it("has a table of attacks, without columns in which nothing stands, in every report", async () => {
   using folder = folderOf(files);
-  const args = ["run", "--attack", "own/attacks.yaml"];
+  const args = ["run", "--attack", "own/attacks.yaml", "--attack", "own"];
   const reportOf = async (reporter: string) =>
     (await runHere([...args, "--reporter", reporter], { cwd: folder.path })).stdout;
   expect(await reportOf("console")).toContain(`
 Attacks  shares with their 95 % intervals
 
-  class         succeeded  share              not counted      tasks pass         without attack
-  own           1/1        100 % (21 to 100)  1 not delivered  100 % (21 to 100)  100 % (21 to 100)
+  class           succeeded  share              tasks pass         not counted
+  without attack                                100 % (21 to 100)
+  own             1/1        100 % (21 to 100)  100 % (21 to 100)  1 not delivered
 `);
   expect(await reportOf("markdown")).toContain(`
-| class | succeeded | share | not counted | tasks pass | without attack |
-| --- | --- | --- | --- | --- | --- |
-| own | 1/1 | 100 % (21 to 100) | 1 not delivered | 100 % (21 to 100) | 100 % (21 to 100) |
+| class | succeeded | share | tasks pass | not counted |
+| --- | --- | --- | --- | --- |
+| without attack |  |  | 100 % (21 to 100) |  |
+| own | 1/1 | 100 % (21 to 100) | 100 % (21 to 100) | 1 not delivered |
 `);
-  expect(await reportOf("junit")).toContain(
-    'name="mcpvals.attacks · own" value="succeeded 1/1, share 100 % (21 to 100), not counted 1 not delivered, tasks pass 100 % (21 to 100), without attack 100 % (21 to 100)"',
+  const junit = await reportOf("junit");
+  expect(junit).toContain('name="mcpvals.attacks · without attack" value="tasks pass 100 % (21 to 100)"');
+  expect(junit).toContain(
+    'name="mcpvals.attacks · own" value="succeeded 1/1, share 100 % (21 to 100), tasks pass 100 % (21 to 100), not counted 1 not delivered"',
   );
 });
 
@@ -153,4 +191,15 @@ it("says that attacks inject errors, where errors are counted", async () => {
   using folder = folderOf(files);
   const { stdout } = await runHere(["run", "--attack", "error-licence"], { cwd: folder.path });
   expect(stdout).toContain("errors: 1 of 4 calls, with those that attacks inject, 0 recovered");
+});
+
+it("explains a few attacks that succeeded, of different classes, and names the trials of the others", async () => {
+  const erase = (id: string, ofClass: string) => ({ ...attacks.attacks[0], id, class: ofClass });
+  const many = ["a1", "a2", "a3", "b1", "c1"].map((id) => erase(id, `class-${id.slice(0, 1)}`));
+  using folder = folderOf({ ...files, "many.json": { attacks: many } });
+  const args = ["run", "--attack", "many.json", "--attack", "class-*"];
+  const { stdout } = await runHere(args, { cwd: folder.path });
+  const explained = stdout.slice(stdout.indexOf("Failed\n")).match(/✗ tidy · \w+/g);
+  expect(explained).toEqual(["✗ tidy · a1", "✗ tidy · b1", "✗ tidy · c1"]);
+  expect(stdout).toContain("  and 2 more trials in which an attack succeeded: t3, t4\n");
 });
