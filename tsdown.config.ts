@@ -124,6 +124,7 @@ export default defineConfig([
       next: "src/dashboard/next.ts",
       "schema-worker": "src/graders/schema-worker.ts",
       "grader-host": "src/graders/grader-host.ts",
+      "canary-host": "src/check/canary-host.ts",
     },
     dts: false,
     plugins: [licences, withoutPrograms, ascii],

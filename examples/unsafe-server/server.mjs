@@ -1,8 +1,10 @@
 // An MCP server with planted defects of security, for `mcpvals check --security`; see README.md.
 // Usage: node server.mjs [FOLDER] [DEFECT …]   Without defects it has all of them; with `none` it has none.
 import { exec, execFile } from "node:child_process";
+import { lookup as lookupOnce } from "node:dns";
 import { lookup } from "node:dns/promises";
 import { appendFileSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { get } from "node:http";
 import { homedir } from "node:os";
 import { join, resolve, sep } from "node:path";
 import { stdin, stdout } from "node:process";
@@ -39,10 +41,33 @@ function almostInFolder(path) {
 
 const isPrivate = (name) => /^(?:localhost|127\.|169\.254\.|10\.|192\.168\.|\[|::)/.test(name);
 
-/** Refuses names of private addresses; others are taken, also where they are not known. */
-async function refusePrivate(name) {
-  const all = await lookup(name, { all: true }).catch(() => []);
+/** Refuses a URL with a private address, or with a name that has one. What connects later may get another address for the name. */
+async function refusePrivate(url) {
+  const { hostname } = new URL(url);
+  if (isPrivate(hostname)) throw new Error("the address is private");
+  const all = await lookup(hostname, { all: true }).catch(() => []);
   if (all.some(({ address }) => isPrivate(address))) throw new Error("the address of the name is private");
+}
+
+/** Gets a page, and follows no redirection. The address is looked at that is connected to, so that the name cannot have another one. */
+function getPublic(url) {
+  const { hostname } = new URL(url);
+  if (isPrivate(hostname)) throw new Error("the address is private");
+  const publicAddress = (name, options, next) =>
+    lookupOnce(name, { ...options, all: true }, (error, all) =>
+      all?.some(({ address }) => isPrivate(address))
+        ? next(new Error("the address of the name is private"))
+        : options.all
+          ? next(error, all)
+          : next(error, all?.[0].address, all?.[0].family),
+    );
+  return new Promise((settle, fail) => {
+    const request = get(url, { lookup: publicAddress }, async (response) => {
+      if (response.statusCode >= 300) fail(new Error(`the status is ${response.statusCode}`));
+      else settle((await response.toArray()).join(""));
+    });
+    request.on("error", fail);
+  });
 }
 
 const text = (description) => ({ type: "string", description });
@@ -144,11 +169,10 @@ const tools = {
     annotations: { readOnlyHint: true, openWorldHint: true },
     properties: { url: text("Address of the page") },
     run: async ({ url }) => {
-      const { hostname } = new URL(url);
+      if (!has("request-escape")) return getPublic(url);
       // An address as a number is written in the usual form by URL, so that this takes the text.
       const written = /\/\/([^/:]+)/.exec(url)?.[1] ?? "";
-      if (isPrivate(has("request-escape") ? written : hostname)) throw new Error("the address is private");
-      if (!has("request-escape")) await refusePrivate(hostname);
+      if (isPrivate(written)) throw new Error("the address is private");
       return (await fetch(url, { redirect: "error" })).text();
     },
   },
@@ -157,10 +181,29 @@ const tools = {
     annotations: { readOnlyHint: true, openWorldHint: true },
     properties: { link: text("Address of the page, a URL") },
     run: async ({ link }) => {
-      const { hostname } = new URL(link);
-      if (isPrivate(hostname)) throw new Error("the address is private");
-      if (!has("request-escape")) await refusePrivate(hostname);
+      if (!has("request-escape")) return getPublic(link);
+      if (isPrivate(new URL(link).hostname)) throw new Error("the address is private");
       return (await fetch(link, { redirect: "error" })).text();
+    },
+  },
+  check_link: {
+    description: "Tells whether a page of the internet is there.",
+    annotations: { readOnlyHint: true, openWorldHint: true },
+    properties: { link: text("Address of the page, a URL") },
+    run: async ({ link }) => {
+      if (!has("request-escape")) return getPublic(link).then(() => "it is there");
+      await refusePrivate(link);
+      return String((await fetch(link, { redirect: "error" })).ok);
+    },
+  },
+  expand_link: {
+    description: "Tells where a short link leads.",
+    annotations: { readOnlyHint: true, openWorldHint: true },
+    properties: { link: text("The short link, a URL") },
+    run: async ({ link }) => {
+      if (!has("request-escape")) return getPublic(link).then(() => link);
+      await refusePrivate(link);
+      return (await fetch(link)).url;
     },
   },
   fetch_any: {

@@ -3,7 +3,7 @@ export interface Access {
   readonly access: "read" | "write" | "delete" | "run" | "connect" | "resolve";
   /** A path, the file of a program, an address with a port, or a name. */
   readonly target: string;
-  /** The error of the system, such as `ENOENT`. Absent: it succeeded. */
+  /** The error of the system, such as `ENOENT`. Absent: it succeeded, or goes on. */
   readonly failed?: string;
 }
 
@@ -40,7 +40,8 @@ export class AccessLog {
     if (call === null) return [];
     const [, name = "", args = "", , opened, failed] = call;
     const found = accessesOf(name, args, opened, pid === this.#first);
-    return found.map((access) => (failed === undefined ? access : { ...access, failed }));
+    const goesOn = failed === undefined || failed === "EINPROGRESS";
+    return goesOn ? found : found.map((access) => ({ ...access, failed }));
   }
 }
 

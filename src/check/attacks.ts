@@ -2,24 +2,26 @@ import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../b
 import type { Attack, PlannedCall } from "../model/check.ts";
 import {
   besideSuffix,
+  canaryPort,
   elsewhereFile,
   markerPrefix,
+  metadataAddress,
+  metadataNames,
+  metadataUrl,
+  pages,
   plantedHome,
   plantedLink,
   plantedName,
   plantedNote,
+  rebindingPrefix,
 } from "./canaries.ts";
 import { atReference, objectIn, typesOf } from "./schema-walk.ts";
 
-/** Where a hostile request would go; nobody listens there. */
-const canaryPort = 8642;
-/** Where a machine in a cloud can ask for its own credentials. */
-const metadata = "169.254.169.254";
 /** What hostile requests connect to. */
 export const canaryAddresses: readonly string[] = [
   `127.0.0.1:${canaryPort}`,
   `[::1]:${canaryPort}`,
-  `${metadata}:80`,
+  `${metadataAddress}:80`,
 ];
 
 /** In arguments, stands for the address that mcpvals listens at; nothing knows its port before. */
@@ -135,10 +137,17 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
     ...of("request", [
       ["an address of this machine", `http://127.0.0.1:${canaryPort}/`, true],
       ["the name of this machine", `http://localhost:${canaryPort}/`],
-      ["the address of a cloud's metadata", `http://${metadata}/latest/meta-data/`, true],
+      ["the address of a cloud's metadata", metadataUrl, true],
       ["a name that stands for an address of this machine", `http://${plantedName}:${canaryPort}/`],
       ["an address as one number", `http://2130706433:${canaryPort}/`],
       ["an address of IPv6 that stands for one of IPv4", `http://[::ffff:127.0.0.1]:${canaryPort}/`],
+      ["a name that stands for the address of a cloud's metadata", `http://${metadataNames[0]}/`],
+      ["a page that redirects to this machine", pages.toThisMachine],
+      ["a page that redirects to a cloud's metadata", pages.toMetadata],
+      [
+        "a name that stands for an address of the internet first, then for one of this machine",
+        `http://${rebindingPrefix}${id}.${plantedName}:${canaryPort}/`,
+      ],
     ]),
     ...of("sql", [
       ["SQL", `ATTACH DATABASE '${marker}-11' AS mcpvals; CREATE TABLE mcpvals.t (x)`, true],
@@ -220,14 +229,15 @@ export function endpointCalls(
   }));
 }
 
-/** Arguments that let a tool do its work in its folder: paths that are there, in the place of those that were made up. */
+/** Arguments that let a tool do its work: paths and addresses of pages that are there, in the place of those that were made up. */
 export function realisticCalls(
   { tool, args }: Pick<PlannedCall, "tool" | "args">,
   inputSchema: Json,
   folder: string,
 ): readonly PlannedCall[] {
-  const paths = textsOf(args, inputSchema).filter(({ isPath }) => isPath);
-  if (paths.length === 0) return [];
+  const texts = textsOf(args, inputSchema);
+  const paths = texts.filter(({ isPath }) => isPath);
+  const addresses = texts.filter(({ isAddress }) => isAddress);
   const fresh = `${folder}/mcpvals-new`;
   const note = `${folder}/${plantedNote}`;
   const variants: readonly (readonly [why: string, values: readonly string[]])[] = [
@@ -235,12 +245,19 @@ export function realisticCalls(
     ["paths of a folder", paths.map(() => folder)],
     ["a path that is not there", paths.map((_, index) => (index === 0 && paths.length > 1 ? note : fresh))],
   ];
-  return variants.map(([why, values]) => ({
-    tool,
-    args: paths.reduce((made, { place }, index) => withText(made, place, values[index] ?? ""), args),
-    expects: "result",
+  const withPaths = variants.map(([why, values]) => ({
     why,
+    args: paths.reduce((made, { place }, index) => withText(made, place, values[index] ?? ""), args),
   }));
+  const withAddresses = [
+    ["the address of a page", pages.page],
+    ["the address of data", pages.data],
+  ].map(([why = "", url = ""]) => ({
+    why,
+    args: addresses.reduce((made, { place }) => withText(made, place, url), args),
+  }));
+  const made = [...(paths.length > 0 ? withPaths : []), ...(addresses.length > 0 ? withAddresses : [])];
+  return made.map((each): PlannedCall => ({ tool, expects: "result", ...each }));
 }
 
 /** Where a value stands in arguments: names of members, and `null` for the items of a list. */

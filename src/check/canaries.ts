@@ -3,6 +3,48 @@ export const plantedRoot = "/mcpvals";
 export const plantedHome = `${plantedRoot}/home`;
 /** A name that looks like one of the internet, and stands for this machine where the server runs. */
 export const plantedName = "mcpvals.example.com";
+/** Where hostile requests go, besides the usual port of HTTP. */
+export const canaryPort = 8642;
+/** Where a machine in a cloud can ask for its own credentials, and names of that. */
+export const metadataAddress = "169.254.169.254";
+export const metadataNames: readonly string[] = [`metadata.${plantedName}`, "metadata.google.internal"];
+/** The address of every other name in the sandbox: one of the internet, since servers may refuse those that are kept for documentation. */
+export const pageAddress = "93.184.215.14";
+/** How a name begins that has {@link pageAddress} when it is asked for first, and then an address of this machine. */
+export const rebindingPrefix = "mcpvals-rebinding-";
+const pageOrigin = `http://pages.${plantedName}`;
+/** Addresses in the sandbox where a page is, where data is, and which lead elsewhere. */
+export const pages = {
+  page: `${pageOrigin}/page`,
+  data: `${pageOrigin}/data.json`,
+  toThisMachine: `${pageOrigin}/first`,
+  toMetadata: `${pageOrigin}/second`,
+} as const;
+
+interface Page {
+  readonly status: number;
+  readonly type: string;
+  /** Where it leads. Absent: nowhere. */
+  readonly location?: string;
+  readonly body: string;
+}
+
+export const metadataUrl = `http://${metadataAddress}/latest/meta-data/`;
+
+/** What is answered in the sandbox to a request for a target, at one of its addresses. */
+export function answerOf(target: string, address: string): Page {
+  const text = { status: 200, type: "text/plain" };
+  const url = `${pageOrigin}${target}`;
+  if (address.endsWith(metadataAddress)) return { ...text, status: 404, body: "not found\n" };
+  if (url === pages.toThisMachine || url === pages.toMetadata) {
+    const location = url === pages.toMetadata ? metadataUrl : `http://127.0.0.1:${canaryPort}/`;
+    return { ...text, status: 302, location, body: "" };
+  }
+  if (url === pages.data) return { status: 200, type: "application/json", body: '{ "title": "A page" }\n' };
+  const body = "<!doctype html><title>A page</title><h1>A page</h1><p>This is a page of mcpvals.</p>\n";
+  return { status: 200, type: "text/html; charset=utf-8", body };
+}
+
 /** Where the folders are that the server was given. */
 export const plantedFolders = `${plantedRoot}/folders`;
 /** In the first folder of the server: a file, and a link to a planted secret. */

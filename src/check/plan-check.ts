@@ -90,13 +90,18 @@ interface Discovery {
 }
 
 /** Whether a server is confined, what is seen of it, and why not all. */
-type Watching = Pick<CheckSpec, "confined" | "watched" | "notWatched">;
+type Watching = Pick<CheckSpec, "confined" | "watched" | "answers" | "notWatched">;
 
 async function planWatching(spec: ServerSpec, signal: AbortSignal): Promise<Watching> {
-  const { findTracer, whyNotConfined } = await import("./world.ts");
+  const { findTracer, whyNoAnswers, whyNotConfined } = await import("./world.ts");
   const notWatched = await whyNotConfined(spec, signal);
   if (notWatched !== undefined) return { notWatched };
-  if ((await findTracer(signal)) !== undefined) return { confined: true, watched: "all" };
+  if ((await findTracer(signal)) !== undefined) {
+    const lack = await whyNoAnswers(signal);
+    if (lack === undefined) return { confined: true, watched: "all", answers: true };
+    const untried = "pages that redirect, and names that only a name server knows, were not tried";
+    return { confined: true, watched: "all", notWatched: `${untried}: ${lack}` };
+  }
   return {
     confined: true,
     watched: "files",

@@ -458,7 +458,7 @@ export const securityRules = {
     severity: "info",
     title: "Not all that the server touches was seen",
     why: "Nothing is known about what was not seen.",
-    fix: "Check a program, on Linux with bubblewrap and strace.",
+    fix: "Check a program, on Linux with bubblewrap, strace and iproute2.",
     bad: `strace is not installed`,
     good: `strace is installed`,
     source: "docs/security-checks.md",

@@ -119,9 +119,9 @@ class ServerProber implements Prober, AsyncDisposable {
   async #enter(): Promise<World | undefined> {
     const { spec, check, signal } = this.#options;
     if (check.confined !== true || spec.transport !== "stdio") return undefined;
-    const traces = check.watched === "all";
+    const options = { traces: check.watched === "all", answers: check.answers === true, signal };
     // A trial may start several at the same time.
-    this.#entering ??= import("./world.ts").then(({ World }) => World.create(spec, { traces, signal }));
+    this.#entering ??= import("./world.ts").then(({ World }) => World.create(spec, options));
     return (this.#world = await this.#entering);
   }
 

@@ -13,7 +13,8 @@ import {
   writeFile,
 } from "node:fs/promises";
 import { homedir } from "node:os";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, extname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { codeOf, McpvalsError } from "../base/error.ts";
 import { exact } from "../base/json.ts";
 import type { EventOf } from "../model/event.ts";
@@ -22,6 +23,7 @@ import type { ServerSpec, StdioServerSpec } from "../model/server.ts";
 import { findProgram, runningPlatform } from "../process/environment.ts";
 import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
 import { installFolders, isInside } from "../sandbox/mounts.ts";
+import { openNetwork, type OwnNetwork } from "../sandbox/network.ts";
 import { runToEnd } from "../sandbox/sandbox.ts";
 import { sandboxOf } from "../sandbox/sandboxes.ts";
 import { type Access, AccessLog, watchedCalls } from "./access-log.ts";
@@ -31,6 +33,7 @@ import {
   elsewhereFile,
   elsewhereName,
   elsewhereSecret,
+  pageAddress,
   plantedFiles,
   plantedFolders,
   plantedHome,
@@ -121,6 +124,7 @@ export class World implements AsyncDisposable {
   readonly #isTraced: boolean;
   readonly #log = new AccessLog();
   readonly #logFile: FileHandle;
+  #network: OwnNetwork | undefined;
   #offset = 0;
   #files: ReadonlyMap<string, string> = new Map();
   /** What was there before the server ran. */
@@ -144,10 +148,17 @@ export class World implements AsyncDisposable {
     this.#logFile = rest.logFile;
   }
 
-  /** Makes the world of a server. `traces`: its system calls are recorded where `strace` works. Throws errors of the file system. */
+  /**
+   * Makes the world of a server. `traces`: its system calls are recorded where `strace` works; `answers`: its network answers. Throws
+   * errors of the file system, and McpvalsError `sandbox/unavailable` where no network can be made.
+   */
   static async create(
     spec: StdioServerSpec,
-    { traces, signal }: { readonly traces: boolean; readonly signal: AbortSignal },
+    {
+      traces,
+      answers,
+      signal,
+    }: { readonly traces: boolean; readonly answers: boolean; readonly signal: AbortSignal },
   ): Promise<World> {
     const { args, cwd, env, sandbox } = spec;
     const folders = await givenFolders(spec);
@@ -176,6 +187,7 @@ export class World implements AsyncDisposable {
     const root = await makeTemporaryFolder("sandbox");
     await put(join(root, logName), "");
     const logFile = await open(join(root, logName), "r");
+    const network = answers ? await openNetwork(canaryHost, signal) : undefined;
     const world = new World(
       root,
       {
@@ -187,6 +199,7 @@ export class World implements AsyncDisposable {
         env: { ...plantedVariables, ...variables, HOME: plantedHome },
         sandbox: {
           ...worldSandbox,
+          ...exact({ namespaces: network?.namespaces }),
           read: [...new Set(read)],
           // Each by itself, so that nothing in the sandbox can put something else in the place of one.
           mounts: [
@@ -200,6 +213,7 @@ export class World implements AsyncDisposable {
       },
       { folders, own, isTraced: tracer !== undefined, logFile },
     );
+    world.#network = network;
     await world.plant();
     return world;
   }
@@ -260,6 +274,7 @@ export class World implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#network?.[Symbol.asyncDispose]();
     await this.#logFile.close();
     await removeFolder(this.#root);
   }
@@ -271,6 +286,8 @@ export class World implements AsyncDisposable {
 
   /** How a target is called in reports, the same in each check; undefined: it does not count. */
   #name({ access, target, failed }: Access): string | undefined {
+    // Every name has this address, and is in the record by itself.
+    if (access === "connect" && target.startsWith(`${pageAddress}:`)) return undefined;
     if (access === "connect" || access === "resolve") return target;
     const path = resolve(this.spec.cwd, target);
     const isChange = access === "write" || access === "delete";
@@ -433,6 +450,30 @@ function packageFolders(file: string): readonly string[] {
   );
   const modules = above.map((folder) => join(folder, "node_modules")).filter((folder) => existsSync(folder));
   return [own ?? dirname(file), ...modules];
+}
+
+/** What answers in the network. Node runs its file as it is in the build, and as it is written in a checkout. */
+const canaryHost = {
+  command: process.execPath,
+  args: [fileURLToPath(new URL(`./canary-host${extname(import.meta.url)}`, import.meta.url))],
+};
+
+let answering: Promise<string | undefined> | undefined;
+
+/** Why no network can be made that answers; undefined: it can. Throws the signal's reason. */
+export function whyNoAnswers(signal: AbortSignal): Promise<string | undefined> {
+  return (answering ??= tryAnswers(signal));
+}
+
+async function tryAnswers(signal: AbortSignal): Promise<string | undefined> {
+  try {
+    await using _ = await openNetwork(canaryHost, signal);
+    return undefined;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof McpvalsError) return error.message;
+    throw error;
+  }
 }
 
 /** Options of `strace`: every process, paths of open files, and nothing but the calls. */

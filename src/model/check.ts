@@ -192,10 +192,16 @@ export const checkModel = z
     confined: z
       .boolean()
       .describe(
-        "Whether the server runs in a sandbox with planted secrets, copies of its folders and no network.",
+        "Whether the server runs in a sandbox with planted secrets, copies of its folders and no network that leads out of it.",
       )
       .exactOptional(),
     watched: watched.describe("Only for `security`, where the server is confined.").exactOptional(),
+    answers: z
+      .boolean()
+      .describe(
+        "Whether a program of mcpvals answers in the sandbox for all names and addresses; only for `security`.",
+      )
+      .exactOptional(),
     notWatched: text
       .describe("Why not all that the server touches is seen; only for `security`.")
       .exactOptional(),

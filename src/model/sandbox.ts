@@ -17,6 +17,10 @@ export const sandboxModel = z
       .array(z.strictObject({ at: text, source: text }))
       .describe("Folders that it may write and sees at another path; only bubblewrap has these.")
       .exactOptional(),
+    namespaces: z
+      .strictObject({ user: text, net: text })
+      .describe("Files of a network that it joins in the place of `network`; only bubblewrap has these.")
+      .exactOptional(),
     memoryBytes: z.int().describe("Maximum memory of all its processes together."),
     processes: z.int().describe("Maximum number of processes at once, itself included."),
     image: text.exactOptional(),

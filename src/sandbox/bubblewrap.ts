@@ -64,7 +64,7 @@ async function startBubblewrap(confinement: Confinement): Promise<ConfinedProces
     throw new McpvalsError("server/spawn-failed", message);
   }
   const command = [...counting, plan.command, ...process.args];
-  const child = await spawnProcess(outside(program, command, spec.memoryBytes), {
+  const child = await spawnProcess(outside([...joining(spec), program], command, spec.memoryBytes), {
     given: [inside.map((argument) => `${argument}\0`).join(""), withoutKeys()],
     signal: signalDescendants,
   });
@@ -113,16 +113,23 @@ function isLoaderVariable(name: string): boolean {
  * The command that becomes bubblewrap. Its environment has no variables of the program, such as LD_PRELOAD, which would take
  * effect outside, and no markers of mcpvals, since it can be read inside.
  */
-function outside(program: string, command: readonly string[], memoryBytes: number): ProcessSpec {
+function outside(program: readonly string[], command: readonly string[], memoryBytes: number): ProcessSpec {
   const kilobytes = Math.ceil((memoryBytes + dataRoom) / 1024);
   const script = 'ulimit -c 0; ulimit -d "$1" 2>/dev/null; shift; exec "$@"';
-  const clean = ["/usr/bin/env", "-i", "PATH=/usr/bin:/bin", program, ...fromFiles, "--", ...command];
+  const clean = ["/usr/bin/env", "-i", "PATH=/usr/bin:/bin", ...program, ...fromFiles, "--", ...command];
   return {
     command: "/bin/sh",
     args: ["-c", script, "sandbox", String(kilobytes), ...clean],
     env: { PATH: "/usr/bin:/bin" },
     cwd: "/",
   };
+}
+
+/** What joins the network of a spec and then becomes a command, which has none of the rights in it; nothing where it names none. */
+function joining({ namespaces }: Pick<SandboxSpec, "namespaces">): readonly string[] {
+  if (namespaces === undefined) return [];
+  const { user, net } = namespaces;
+  return ["nsenter", "--preserve-credentials", `--user=${user}`, `--net=${net}`, "--"];
 }
 
 /**
@@ -132,12 +139,12 @@ function outside(program: string, command: readonly string[], memoryBytes: numbe
 function bubblewrapArguments(
   { env, cwd }: Pick<ProcessSpec, "env" | "cwd">,
   { mounts, home }: MountPlan,
-  { network }: Pick<SandboxSpec, "network">,
+  { network, namespaces }: Pick<SandboxSpec, "network" | "namespaces">,
 ): readonly string[] {
   const variables = { HOME: home, ...env };
   return [
     ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"],
-    network === "host" ? [] : "--unshare-net",
+    network === "host" || namespaces !== undefined ? [] : "--unshare-net",
     ["--disable-userns", "--cap-drop", "ALL", "--new-session", "--die-with-parent"],
     mounts.flatMap(mountArguments),
     // /proc/1/exe would be the file of bubblewrap outside, whose mode root could change.
@@ -171,7 +178,7 @@ function mountArguments(mount: Mount): readonly string[] {
 }
 
 /** Absolute path of bubblewrap, which the PATH of an extension must not choose. Throws `sandbox/unavailable`. */
-async function findBubblewrap(): Promise<string> {
+export async function findBubblewrap(): Promise<string> {
   const env = { PATH: "/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin" };
   const path = await findProgram("bwrap", { env, cwd: "/" });
   if (path !== undefined) return path;

@@ -5,7 +5,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { CapabilityProfile } from "../../src/model/check.ts";
-import { findTracer } from "../../src/check/world.ts";
+import { findTracer, whyNoAnswers } from "../../src/check/world.ts";
 import { sandboxOf } from "../../src/sandbox/sandboxes.ts";
 import { whyNot } from "../sandbox/support.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
@@ -17,8 +17,10 @@ import { checked, findingsIn } from "./support.ts";
 async function whyNotWatched(): Promise<string | undefined> {
   if (process.platform !== "linux") return "only tried on Linux";
   const reason = await whyNot(sandboxOf("process"));
-  const hasTracer = reason === undefined && (await findTracer(new AbortController().signal)) !== undefined;
-  return reason ?? (hasTracer ? undefined : "there is no strace that works");
+  if (reason !== undefined) return reason;
+  const { signal } = new AbortController();
+  if ((await findTracer(signal)) === undefined) return "there is no strace that works";
+  return whyNoAnswers(signal);
 }
 
 const reason = await whyNotWatched();
@@ -81,7 +83,7 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
         undefined,
         "no call without hostile arguments succeeded in the sandbox, so that what the tool does was not seen: broken",
       ],
-      ["security/open-world", "connect", "it tried to connect to 203.0.113.9:80 (ENETUNREACH)"],
+      ["security/open-world", "connect", "it connected to 203.0.113.9:80"],
       ["security/read-only", "write", "it wrote ~/.profile"],
       [
         "security/secret-shown",
@@ -265,6 +267,54 @@ async function securityCodes(call: string): Promise<readonly string[]> {
   const { findings } = await checked(command, { security: true, calls: "none", cwd: folder.path });
   return findings.flatMap(({ code }) => (code.startsWith("security/") ? code : []));
 }
+
+it.skipIf(reason !== undefined)(
+  `a tool that looks at the address once, or at the first address only, is said to connect to this machine${note}`,
+  async () => {
+    using folder = project();
+    const command = [process.execPath, unsafe, "notes", "request-escape"];
+    const { findings } = await checked(command, { security: true, calls: "none", cwd: folder.path });
+    const [looked, address] = [
+      "it connected to 127.0.0.1:8642; what worked: ",
+      "a name that stands for an address of the internet first, then for one of this machine",
+    ];
+    expect(
+      findings.flatMap(({ code, message, place: { tool } }) =>
+        code === "security/request-escape" && ["check_link", "expand_link"].includes(tool ?? "")
+          ? `${tool}: ${message}`
+          : [],
+      ),
+    ).toEqual([
+      `check_link: ${looked}${address}`,
+      `expand_link: ${looked}a page that redirects to this machine, a page that redirects to a cloud's metadata, ${address}`,
+    ]);
+  },
+);
+
+it.skipIf(reason !== undefined)(
+  `a tool that gets pages and data does its work, and its profile has the names that it asked for${note}`,
+  async () => {
+    using folder = folderOf({
+      "server.mjs": serverThat({
+        call: `try {
+          if (new URL(path).hostname !== "pages.mcpvals.example.com") throw new Error("no");
+          return say((await (await fetch(path, { redirect: "error" })).json()).title);
+        } catch { return { ...say("no"), isError: true }; }`,
+      }).replace("A path", "A URL"),
+    });
+    const { findings } = await checked([process.execPath, "server.mjs"], {
+      security: true,
+      calls: "none",
+      cwd: folder.path,
+      snapshot: "s.json",
+      update: true,
+    });
+    const snapshot = JSON.parse(readFileSync(join(folder.path, "s.json"), "utf8")) as object;
+    const [server] = Object.values(snapshot) as { profile: CapabilityProfile }[];
+    expect(findings.filter(({ code }) => code.startsWith("security/"))).toEqual([]);
+    expect(server?.profile.tools["t"]?.connect).toEqual(["pages.mcpvals.example.com"]);
+  },
+);
 
 it.skipIf(reason !== undefined)(
   `a command is found in each place of a shell, also where no program is in the PATH${note}`,

@@ -1,0 +1,64 @@
+// The program that answers in the network of a check of security: `node canary-host.js`.
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { stdin, stdout } from "node:process";
+import {
+  answerOf,
+  canaryPort,
+  metadataAddress,
+  metadataNames,
+  pageAddress,
+  rebindingPrefix,
+} from "./canaries.ts";
+
+/** How often the address of a name was asked for. */
+const asked = new Map<string, number>();
+
+/** The address of a name; one that begins as those do that change is an address of the internet only the first time. */
+function addressOf(name: string): string {
+  if (metadataNames.includes(name)) return metadataAddress;
+  if (!name.startsWith(rebindingPrefix)) return pageAddress;
+  const count = asked.get(name) ?? 0;
+  asked.set(name, count + 1);
+  return count === 0 ? pageAddress : "127.0.0.1";
+}
+
+/** Answers a question of DNS: a name has one address of IPv4, which nobody keeps, and nothing else. Undefined: it is no question. */
+function answerTo(question: Buffer): Buffer | undefined {
+  const end = question.indexOf(0, 12);
+  if (question.length < 17 || end < 0 || question.length < end + 5) return undefined;
+  const labels: string[] = [];
+  for (let at = 12; at < end; at += 1 + (question[at] ?? 0))
+    labels.push(question.toString("latin1", at + 1, at + 1 + (question[at] ?? 0)));
+  const isAddress = question.readUInt16BE(end + 1) === 1;
+  // An answer, with authority, of a server that asks others; then how many questions, answers and other records there are.
+  const head = Buffer.from([0x84, 0x80, 0, 1, 0, isAddress ? 1 : 0, 0, 0, 0, 0]);
+  const parts = [question.subarray(0, 2), head, question.subarray(12, end + 5)];
+  if (isAddress) {
+    // The name of the question; an address of the internet; kept for 0 seconds; 4 bytes.
+    const record = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4];
+    const address = addressOf(labels.join(".").toLowerCase()).split(".").map(Number);
+    parts.push(Buffer.from([...record, ...address]));
+  }
+  return Buffer.concat(parts);
+}
+
+const names = createSocket("udp4", (question, { address, port }) => {
+  const answer = answerTo(question);
+  if (answer !== undefined) names.send(answer, port, address);
+}).bind(53);
+await once(names, "listening");
+names.unref();
+for (const port of [80, canaryPort]) {
+  const pages = createServer(({ url = "", socket }, response) => {
+    const { status, type, location, body } = answerOf(url, socket.localAddress ?? "");
+    response.writeHead(status, { "content-type": type, ...(location === undefined ? {} : { location }) });
+    response.end(body);
+  }).listen(port);
+  await once(pages, "listening");
+  pages.unref();
+}
+// It ends with its stdin: the sockets do not keep it alive.
+stdin.resume();
+stdout.write(`${process.pid}\n`);
