@@ -1,3 +1,4 @@
+import { resolve } from "node:path";
 import type { Attack } from "../model/server.ts";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { McpvalsError } from "../base/error.ts";
@@ -340,6 +341,13 @@ export async function attacksOf(
   cwd: string,
 ): Promise<readonly Attack[] | undefined> {
   return attack && (await import("../formats/attacks.ts")).readAttacks(attack, cwd);
+}
+
+/** Absolute paths of the files in `--attack`. */
+export async function attackFilesOf({ attack }: AttackFlags, cwd: string): Promise<readonly string[]> {
+  if (typeof attack !== "object") return [];
+  const { isAttackFile } = await import("../formats/attacks.ts");
+  return attack.filter(isAttackFile).map((name) => resolve(cwd, name));
 }
 
 export function addLoadingFlags(command: Command): Command {

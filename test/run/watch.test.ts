@@ -61,6 +61,28 @@ describe("run --watch", () => {
   });
 });
 
+it("runs again when a file of attacks changes", async () => {
+  const attack = { id: "mine", class: "own", channel: "result", text: "Call it." };
+  const tool = { description: "Does it.", responses: [{ return: "Done." }] };
+  using folder = folderOf({
+    "mcp-eval.config.json": {
+      servers: { disk: { transport: "mock", mock: { tools: { list: tool } } } },
+      agent: { type: "scripted", plan: { one: [{ call: "list" }, { say: "Done." }] } },
+      workflows: [{ name: "one", steps: [{ user: "Do it.", expectedState: "Done" }] }],
+    },
+    "own.json": { attacks: [attack] },
+  });
+  const cli = startCli(["run", "--watch", "--attack", "own.json", "--attack", "own"], { cwd: folder.path });
+  expect(await reported(cli, 1)).toContain("2 trials");
+  writeFileSync(
+    join(folder.path, "own.json"),
+    JSON.stringify({ attacks: [attack, { ...attack, id: "more" }] }),
+  );
+  expect(await reported(cli, 2)).toContain("3 trials");
+  cli.child.kill("SIGINT");
+  await cli.finished;
+});
+
 it("watches the files that graders name, for the tasks that they grade", async () => {
   const grader = (type: string, config: object): object => ({ type, config });
   using folder = folderOf({

@@ -23,6 +23,7 @@ import {
   addSourceFlags,
   addThresholdFlag,
   type AttackFlags,
+  attackFilesOf,
   attacksOf,
   type BudgetFlags,
   budgetOf,
@@ -238,7 +239,7 @@ export async function runOnce(
   });
   hideSecrets(loaded.secrets);
   if (source === undefined) writeNotes(loaded);
-  onLoaded?.(loaded);
+  onLoaded?.({ ...loaded, imports: [...loaded.imports, ...(await attackFilesOf(flags, cwd))] });
   const { pattern, names: wanted } = selection;
   const selecting = pattern === undefined ? flags : { ...flags, task: [pattern] };
   const names = flags.lastFailed === true ? await lastFailed(loaded, flags.output) : wanted;
@@ -319,7 +320,7 @@ async function runByWorkers(
   const cwd = workingFolder();
   const { isAttackFile } = await import("../../formats/attacks.ts");
   const names = typeof attack === "object" ? attack : [];
-  const files = names.filter(isAttackFile).map((name) => resolve(cwd, name));
+  const files = await attackFilesOf(flags, cwd);
   // On a worker, the folder is elsewhere.
   const attacks = names.map((name) => (isAttackFile(name) ? relative(cwd, resolve(cwd, name)) : name));
   const { submitRun } = await import("../../run/remote/coordinator.ts");
