@@ -51,8 +51,8 @@ export default defineConfig({
     // Tests of programs mostly wait, so two processors can take four files at a time.
     maxWorkers: 4,
     // Only what hangs reaches them, even on a busy machine.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     reporters: report === undefined ? ["default"] : ["default", "json"],
     ...(report === undefined ? {} : { outputFile: { json: report } }),
   },
