@@ -372,7 +372,8 @@ async function securityCalls(
       const whole = valid.find(({ why }) => why === "all arguments") ?? valid[0];
       if (whole === undefined) continue;
       const usual = valid.filter((each) => each === valid[0] || each === whole);
-      const ordinary = [...usual, ...realisticCalls(whole, inputSchema, folder)];
+      // Some tools refuse optional arguments together.
+      const ordinary = [...usual, ...usual.flatMap((call) => realisticCalls(call, inputSchema, folder))];
       // The second call shows whether it does more.
       const isRepeated = asObject(definition["annotations"])["idempotentHint"] === true;
       planned.push(...ordinary.flatMap((call) => (isRepeated ? [call, call] : [call])));

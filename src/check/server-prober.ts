@@ -132,10 +132,12 @@ class ServerProber implements Prober, AsyncDisposable {
   }
 
   /** Records what the server has touched since the last time. */
-  async #look(): Promise<void> {
+  async #look(probe: ProbeName): Promise<void> {
     const { server, emit, check } = this.#options;
     if (check.kind !== "security") return;
-    for (const seen of (await this.#world?.look()) ?? []) emit({ type: "server.access", server, ...seen });
+    const quick = probe === "attack";
+    for (const seen of (await this.#world?.look({ quick })) ?? [])
+      emit({ type: "server.access", server, ...seen });
   }
 
   #open(host: ServerHost, client?: string): RawClient {
@@ -285,13 +287,13 @@ class ServerProber implements Prober, AsyncDisposable {
     };
     try {
       const value = await work();
-      await this.#look();
+      await this.#look(probe);
       const loss = this.#takeLoss();
       finish(loss === undefined ? "done" : "lost", loss?.reason);
       return value;
     } catch (error) {
       signal.throwIfAborted();
-      await this.#look();
+      await this.#look(probe);
       if (!(error instanceof ProbeEnded)) {
         finish("lost", error);
         throw error;

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { constants, existsSync, realpathSync, statSync } from "node:fs";
+import { constants, existsSync, lstatSync, readdirSync, realpathSync, statSync } from "node:fs";
 import {
   cp,
   type FileHandle,
@@ -47,8 +47,17 @@ import {
 /** Something that a server touched, and how that is known. */
 export type SeenAccess = Omit<EventOf<"server.access">, "type" | "server" | "seq" | "at" | "trial">;
 
-/** Files of a folder that are copied; of a larger one the server sees the original, and cannot write it. */
-const maxCopied = 2000;
+/** How much of a folder is copied. */
+interface CopyLimits {
+  readonly files: number;
+  readonly bytes: number;
+  /** Whether it may have folders of installed packages elsewhere than at its top. */
+  readonly nested: boolean;
+}
+
+/** Of a larger folder the server sees the original, and cannot write it. Its own folder is copied in each part of a check. */
+const givenLimits: CopyLimits = { files: 2000, bytes: 64 * 1024 ** 2, nested: true };
+const ownLimits: CopyLimits = { files: 500, bytes: 64 * 1024 ** 2, nested: false };
 /** Memory and processes of the server with what watches it. */
 const memoryBytes = 2 * 1024 ** 3;
 const processes = 256;
@@ -65,6 +74,25 @@ interface GivenFolder {
   readonly path: string;
 }
 
+/** A folder that the server sees at its own place, where it is a copy that it may write. */
+interface OwnCopy {
+  readonly source: string;
+  /** The name of the copy in the folder of a world. */
+  readonly name: string;
+}
+
+/** Something among the files that are compared. */
+interface Entry {
+  /** Differs after every change, also one of the mode. */
+  readonly sign: string;
+  /** Whether a change after this look gives another sign: the clock of a file system moves in steps. */
+  readonly isSettled: boolean;
+  /** The hash of a file; of other things, what they are. */
+  readonly content: string;
+}
+
+type Entries = ReadonlyMap<string, Entry>;
+
 /** The folders of a server, at least one; the first has the planted files. Throws errors of the file system. */
 export async function givenFolders({
   args,
@@ -75,7 +103,7 @@ export async function givenFolders({
     if (statSync(resolve(cwd, arg), { throwIfNoEntry: false })?.isDirectory() !== true) continue;
     const source = realpathSync(resolve(cwd, arg));
     const isSecret = isInside(realpathSync(homedir()), source);
-    if (!isSecret && !(await isSmall(source))) continue;
+    if (!isSecret && !(await isSmall(source, givenLimits))) continue;
     const label = arg.replace(/(?<=.)\/+$/, "");
     // The home folder has the secrets of its user.
     const copied = isSecret ? undefined : source;
@@ -111,8 +139,8 @@ export async function whyNotConfined(spec: ServerSpec, signal: AbortSignal): Pro
 const worldSandbox = { ...defaultSandbox, kind: "process", memoryBytes, processes } as const;
 
 /**
- * What a server sees in a check of its security: a home folder with planted secrets, copies of the folders in its arguments, no network.
- * It can read its own program. Disposing of it removes the folder.
+ * What a server sees in a check of its security: a home folder with planted secrets, copies of the folders in its arguments and of its own
+ * folder, no network. Disposing of it removes the folder.
  */
 export class World implements AsyncDisposable {
   /** How the server is started in it. */
@@ -121,14 +149,16 @@ export class World implements AsyncDisposable {
   readonly #folders: readonly GivenFolder[];
   /** The folders of the program, the innermost first. */
   readonly #own: readonly string[];
+  readonly #copies: readonly OwnCopy[];
   readonly #isTraced: boolean;
   readonly #log = new AccessLog();
   readonly #logFile: FileHandle;
   #network: OwnNetwork | undefined;
   #offset = 0;
-  #files: ReadonlyMap<string, string> = new Map();
+  /** By the path that the server sees. */
+  #files: Entries = new Map();
   /** What was there before the server ran. */
-  #planted: ReadonlyMap<string, string> = this.#files;
+  #planted: Entries = this.#files;
 
   private constructor(
     root: string,
@@ -136,6 +166,7 @@ export class World implements AsyncDisposable {
     rest: {
       readonly folders: readonly GivenFolder[];
       readonly own: readonly string[];
+      readonly copies: readonly OwnCopy[];
       readonly isTraced: boolean;
       readonly logFile: FileHandle;
     },
@@ -144,6 +175,7 @@ export class World implements AsyncDisposable {
     this.spec = spec;
     this.#folders = rest.folders;
     this.#own = rest.own;
+    this.#copies = rest.copies;
     this.#isTraced = rest.isTraced;
     this.#logFile = rest.logFile;
   }
@@ -165,6 +197,7 @@ export class World implements AsyncDisposable {
     const isHome = isInside(homedir(), cwd);
     const program = (await findProgram(spec.command, { env, cwd })) ?? spec.command;
     const own = await ownFolders(program, args, cwd);
+    const copies = await copiesOf(own.written);
     const placed = args.map(
       (arg, index) =>
         folders.find((each) => each.index === index)?.path ??
@@ -175,13 +208,18 @@ export class World implements AsyncDisposable {
       tracer === undefined ? [] : [tracer, ...tracing, "-o", `${plantedRoot}/${logName}`, "--"];
     const [command = program, ...rest] = [...watching, program, ...placed];
     const named = args.map((arg) => resolve(cwd, arg)).filter((path) => existsSync(path));
-    const linked = folders.flatMap(({ source }) =>
-      source === undefined
-        ? []
-        : installed.map((name) => join(source, name)).filter((path) => existsSync(path)),
-    );
-    const read = [...own, ...named, ...linked, ...(sandbox?.read ?? []), ...(sandbox?.write ?? [])].filter(
-      (path) => !isInside(homedir(), path) && !folders.some(({ source }) => source === path),
+    const linked = folders.flatMap(({ source }) => (source === undefined ? [] : installedIn(source)));
+    const read = [
+      ...own.all,
+      ...named,
+      ...linked,
+      ...(sandbox?.read ?? []),
+      ...(sandbox?.write ?? []),
+    ].filter(
+      (path) =>
+        !isInside(homedir(), path) &&
+        !folders.some(({ source }) => source === path) &&
+        !copies.some(({ source }) => isInside(path, source)),
     );
     const { TMPDIR: _, ...variables } = env;
     const root = await makeTemporaryFolder("sandbox");
@@ -208,10 +246,14 @@ export class World implements AsyncDisposable {
               source: join(root, at.slice(plantedRoot.length)),
             })),
             { at: "/etc/hosts", source: join(root, namesName) },
+            ...copies.flatMap(({ source, name }) => [
+              { at: source, source: join(root, name) },
+              ...installedIn(source).map((at) => ({ at, source: realpathSync(at), isReadOnly: true })),
+            ]),
           ],
         },
       },
-      { folders, own, isTraced: tracer !== undefined, logFile },
+      { folders, own: own.all, copies, isTraced: tracer !== undefined, logFile },
     );
     world.#network = network;
     await world.plant();
@@ -220,20 +262,36 @@ export class World implements AsyncDisposable {
 
   /** Puts everything where it was at first. Nothing may run in it. */
   async plant(): Promise<void> {
-    const [home, folders] = [this.#outside(plantedHome), this.#outside(plantedFolders)];
-    for (const part of [home, folders]) {
-      await removeFolder(part);
-      await mkdir(part, { recursive: true });
-    }
+    this.#files = await this.#readFiles();
+    const isAsPlanted = (top: string): boolean => {
+      const [now, then] = [this.#files, this.#planted].map((all) =>
+        JSON.stringify([...all].flatMap(([path, { sign }]) => (isInside(path, top) ? [[path, sign]] : []))),
+      );
+      return this.#planted.size > 0 && now === then;
+    };
+    if (!isAsPlanted(plantedHome)) await this.#plantHome();
+    if (!isAsPlanted(plantedFolders)) await this.#plantFolders();
+    for (const { source } of this.#copies) if (!isAsPlanted(source)) await this.#plantCopy(source);
+    await put(join(this.#root, namesName), `127.0.0.1 localhost ${plantedName}\n::1 localhost\n`);
+    this.#files = await this.#readFiles();
+    this.#planted = this.#files;
+    await this.#readLog();
+  }
+
+  async #plantHome(): Promise<void> {
+    const home = await this.#empty(plantedHome);
     for (const [file, secret] of plantedFiles) await put(join(home, file), `secret = ${secret}\n`);
+  }
+
+  async #plantFolders(): Promise<void> {
+    await this.#empty(plantedFolders);
     for (const [index, { path, source }] of this.#folders.entries()) {
       const folder = this.#outside(path);
       await mkdir(dirname(folder), { recursive: true });
       await mkdir(folder, { recursive: true });
       if (source !== undefined) {
         await cp(source, folder, { recursive: true, filter: canBeCopied });
-        for (const name of installed.filter((each) => existsSync(join(source, each))))
-          await symlink(join(source, name), join(folder, name));
+        for (const at of installedIn(source)) await symlink(at, join(folder, basename(at)));
       }
       if (index > 0) continue;
       for (const name of [plantedNote, plantedLink])
@@ -243,33 +301,53 @@ export class World implements AsyncDisposable {
       await put(`${folder}${besideSuffix}`, `secret = ${besideSecret}\n`);
       await put(this.#outside(elsewhereFile), `secret = ${elsewhereSecret}\n`);
     }
-    await put(join(this.#root, namesName), `127.0.0.1 localhost ${plantedName}\n::1 localhost\n`);
-    this.#files = await this.#readFiles();
-    this.#planted = this.#files;
-    await this.#readLog();
   }
 
-  /** What the server has touched since the last look, without its own program, the system and temporary files. */
-  async look(): Promise<readonly SeenAccess[]> {
+  async #plantCopy(source: string): Promise<void> {
+    const folder = await this.#empty(source);
+    await cp(source, folder, { recursive: true, filter: canBeCopied });
+    // Where the sandbox mounts them.
+    for (const at of installedIn(source)) await mkdir(join(folder, basename(at)));
+  }
+
+  async #empty(top: string): Promise<string> {
+    const folder = this.#outside(top);
+    await removeFolder(folder);
+    await mkdir(folder, { recursive: true });
+    return folder;
+  }
+
+  /**
+   * What the server has touched since the last look, without its own program, the system and temporary files. `quick`: where system calls
+   * are recorded, its own folders are not compared, which may have many files.
+   */
+  async look({ quick }: { readonly quick: boolean }): Promise<readonly SeenAccess[]> {
     const before = this.#files;
-    this.#files = await this.#readFiles();
+    const isQuick = quick && this.#isTraced;
+    this.#files = await this.#readFiles(isQuick);
     // A file that it made and removed again is temporary, and often has a random name.
-    const isTemporary = (name: string): boolean => !before.has(name) && !this.#files.has(name);
+    const isGone = (path: string): boolean =>
+      isQuick && this.#isInCopy(path) ? !existsSync(this.#outside(path)) : !this.#files.has(path);
+    const isTemporary = (path: string): boolean =>
+      this.#comparedName(path) !== undefined && !before.has(path) && isGone(path);
     const traced = (await this.#readLog()).flatMap((each): SeenAccess[] => {
       const target = this.#name(each);
       if (target === undefined) return [];
-      const isPlanted = target === this.#plantedName(resolve(this.spec.cwd, each.target));
-      if (isPlanted && each.failed === undefined && isTemporary(target)) return [];
+      const isFile = each.access !== "connect" && each.access !== "resolve";
+      if (isFile && each.failed === undefined && isTemporary(resolve(this.spec.cwd, each.target))) return [];
       return [{ ...each, ...this.#inFolder(target), by: "trace" }];
     });
     const compared: SeenAccess[] = [];
-    for (const [target, sha256] of this.#files)
-      if (before.get(target) !== sha256)
-        compared.push({ access: "write", ...this.#inFolder(target), by: "comparison", sha256 });
-    for (const [target, sha256] of before)
+    const compare = (access: "write" | "delete", path: string, { content: sha256 }: Entry): void => {
+      const target = this.#comparedName(path);
+      if (target !== undefined)
+        compared.push({ access, ...this.#inFolder(target), by: "comparison", sha256 });
+    };
+    for (const [path, entry] of this.#files)
+      if (before.get(path)?.content !== entry.content) compare("write", path, entry);
+    for (const [path, entry] of before)
       // What it made itself in an earlier probe is nothing that it destroys.
-      if (!this.#files.has(target) && this.#planted.has(target))
-        compared.push({ access: "delete", ...this.#inFolder(target), by: "comparison", sha256 });
+      if (!this.#files.has(path) && this.#planted.has(path)) compare("delete", path, entry);
     return [...new Map([...traced, ...compared].map((each) => [JSON.stringify(each), each])).values()];
   }
 
@@ -281,6 +359,8 @@ export class World implements AsyncDisposable {
 
   /** The path on this machine of what the server sees. */
   #outside(path: string): string {
+    const copy = this.#copies.find(({ source }) => isInside(path, source));
+    if (copy !== undefined) return join(this.#root, copy.name, path.slice(copy.source.length));
     return join(this.#root, path.slice(plantedRoot.length));
   }
 
@@ -300,7 +380,10 @@ export class World implements AsyncDisposable {
       const isMissing = access === "read" && failed !== undefined;
       return isCache(planted) || isMissing ? undefined : planted;
     }
-    if (own !== undefined) return access === "read" ? undefined : `{server}${path.slice(own.length)}`;
+    if (own !== undefined) {
+      const name = `{server}${path.slice(own.length)}`;
+      return access === "read" || isCache(name) ? undefined : name;
+    }
     if (systemFolders.some((folder) => isInside(path, folder))) return undefined;
     // Some programs look up their user's home folder in another place than HOME.
     if (isInside(path, homedir())) {
@@ -320,6 +403,17 @@ export class World implements AsyncDisposable {
     if (isInside(path, plantedHome)) return `~${path.slice(plantedHome.length)}`;
     const folder = this.#folders.find((each) => path.startsWith(each.path));
     return folder && `${folder.label}${path.slice(folder.path.length)}`;
+  }
+
+  #isInCopy(path: string): boolean {
+    return this.#copies.some(({ source }) => isInside(path, source));
+  }
+
+  /** How a file that is compared is called in reports; undefined: it does not count. */
+  #comparedName(path: string): string | undefined {
+    const own = this.#isInCopy(path) ? this.#own.find((folder) => isInside(path, folder)) : undefined;
+    const name = own === undefined ? this.#plantedName(path) : `{server}${path.slice(own.length)}`;
+    return name === undefined || isCache(name) ? undefined : name;
   }
 
   async #readLog(): Promise<readonly Access[]> {
@@ -345,27 +439,52 @@ export class World implements AsyncDisposable {
     return found;
   }
 
-  /** By name, the hash of each file; of other things, what they are. Links are not followed: the server may have made them. */
-  async #readFiles(): Promise<ReadonlyMap<string, string>> {
-    const found = new Map<string, string>();
-    const read = async (path: string): Promise<void> => {
-      const outside = this.#outside(path);
-      // What is gone meanwhile, or may not be read.
-      const entries = await readdir(outside, { withFileTypes: true }).catch(() => []);
-      for (const entry of entries) {
-        const inside = join(path, entry.name);
-        const name = this.#plantedName(inside);
-        if (name !== undefined && isCache(name)) continue;
-        const isFolder = entry.isDirectory();
-        const content = entry.isFile() ? await hashOf(join(outside, entry.name)) : "other";
-        if (name !== undefined) found.set(name, isFolder ? "folder" : content);
-        if (isFolder) await read(inside);
+  /**
+   * Everything that is compared, in the order of the paths. Links are not followed: the server may have made them. Most files did not
+   * change since the last look, and many are looked at after each call: that is much faster without promises.
+   */
+  async #readFiles(quick = false): Promise<Entries> {
+    const found = new Map<string, Entry>();
+    const read = async (path: string, outside: string, leftOut: readonly string[]): Promise<void> => {
+      for (const name of namesIn(outside)) {
+        const [inside, file] = [`${path}/${name}`, `${outside}/${name}`];
+        const stats = leftOut.includes(inside)
+          ? undefined
+          : lstatSync(file, { bigint: true, throwIfNoEntry: false });
+        if (stats === undefined) continue;
+        const sign = `${stats.ino} ${stats.ctimeNs} ${stats.size}`;
+        const known = this.#files.get(inside);
+        const isCompared = stats.isFile() && this.#comparedName(inside) !== undefined;
+        const content = stats.isDirectory()
+          ? "folder"
+          : !isCompared
+            ? "other"
+            : known?.isSettled === true && known.sign === sign
+              ? known.content
+              : await hashOf(file);
+        found.set(inside, { sign, isSettled: Date.now() - Number(stats.ctimeMs) > clockStepMs, content });
+        if (stats.isDirectory()) await read(inside, file, []);
       }
     };
-    for (const top of [plantedHome, plantedFolders]) await read(top);
-    return new Map([...found].toSorted(([a], [b]) => (a < b ? -1 : 1)));
+    for (const top of [plantedHome, plantedFolders]) await read(top, this.#outside(top), []);
+    if (quick) for (const [path, entry] of this.#files) if (this.#isInCopy(path)) found.set(path, entry);
+    if (!quick)
+      for (const { source } of this.#copies) await read(source, this.#outside(source), installedIn(source));
+    return found;
   }
 }
+
+/** The names in a folder, in order; none where it is gone meanwhile, or may not be read. */
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder).toSorted();
+  } catch {
+    return [];
+  }
+}
+
+/** The longest step of the clock of a file system, in milliseconds, with some to spare. */
+const clockStepMs = 50;
 
 /** The hash of a file; of one that cannot be read, or became something else, that. */
 async function hashOf(path: string): Promise<string> {
@@ -387,7 +506,7 @@ const pieceBytes = 16 * 1024 * 1024;
 
 /** What runtimes look for in a home folder, and where programs keep what they can make again. */
 function isCache(path: string): boolean {
-  return /^~\/\.(?:node_modules|node_libraries|cache|npm)(?:\/|$)/.test(path);
+  return /^~\/\.(?:node_modules|node_libraries|cache|npm)(?:\/|$)|\/__pycache__(?:\/|$)/.test(path);
 }
 
 const systemFolders =
@@ -401,8 +520,16 @@ async function put(path: string, content: string): Promise<void> {
 /** Folders of packages, which a program in a folder needs as they are; a copy has links to them. */
 const installed: readonly string[] = ["node_modules", ".venv", "venv"];
 
+/** Those that are in a folder. */
+function installedIn(folder: string): readonly string[] {
+  return installed.map((name) => join(folder, name)).filter((path) => existsSync(path));
+}
+
+/** Where runs of mcpvals are kept; each makes it larger. */
+const ownRuns = ".mcpvals";
+
 function isCopied(path: string): boolean {
-  return !installed.includes(basename(path));
+  return ![...installed, ownRuns].includes(basename(path));
 }
 
 /** Pipes, sockets and devices cannot be copied. */
@@ -412,33 +539,69 @@ async function canBeCopied(path: string): Promise<boolean> {
   return found.isFile() || found.isDirectory() || found.isSymbolicLink();
 }
 
-async function isSmall(folder: string): Promise<boolean> {
-  let count = 0;
+/** Whether a folder can be copied in little time, as a whole. */
+async function isSmall(folder: string, limits: CopyLimits): Promise<boolean> {
+  let [count, bytes] = [0, 0];
   const folders = [folder];
   for (const each of folders)
     for (const entry of await readdir(each, { withFileTypes: true }).catch(() => [])) {
-      if ((count += 1) > maxCopied) return false;
-      if (entry.isDirectory() && isCopied(entry.name)) folders.push(join(each, entry.name));
+      if (!limits.nested && each !== folder && installed.includes(entry.name)) return false;
+      const path = join(each, entry.name);
+      if (entry.isFile()) bytes += (await lstat(path).catch(() => undefined))?.size ?? 0;
+      if ((count += 1) > limits.files || bytes > limits.bytes) return false;
+      if (entry.isDirectory() && isCopied(entry.name)) folders.push(path);
     }
   return true;
 }
 
 /** The folders of a server's program: packages of its files, installations, and the folder that it is started in. */
-async function ownFolders(program: string, args: readonly string[], cwd: string): Promise<readonly string[]> {
+async function ownFolders(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+): Promise<{
+  /** The innermost first. */
+  readonly all: readonly string[];
+  /** Those that a server may write to, since it keeps its data beside its program, or where it is started. */
+  readonly written: readonly string[];
+}> {
   const files = [program, ...args.map((arg) => resolve(cwd, arg))].filter(
     (path) => statSync(path, { throwIfNoEntry: false })?.isFile() === true,
   );
   const found = await Promise.all(
-    files.map(async (file) => [
-      ...(await installFolders(file, homedir())),
-      ...packageFolders(await realpath(file)),
-    ]),
+    files.map(async (file) => {
+      const [installation, modules] = [await installFolders(file, homedir()), await realpath(file)];
+      const isInstallation = !installation.includes(modules);
+      const [own = modules, ...others] = packageFolders(modules);
+      return { all: [...installation, own, ...others], written: isInstallation ? [] : [own] };
+    }),
   );
   // A home folder is nobody's program.
-  const known = found.flat().filter((path) => !isInside(homedir(), path));
-  return [...new Set([...known, ...(isInside(homedir(), cwd) ? [] : [cwd])])].toSorted(
-    (a, b) => b.length - a.length,
-  );
+  const known = (paths: readonly string[]): readonly string[] =>
+    [...paths.filter((path) => !isInside(homedir(), path)), ...(isInside(homedir(), cwd) ? [] : [cwd])]
+      .filter((path, index, all) => all.indexOf(path) === index)
+      .toSorted((a, b) => b.length - a.length);
+  return {
+    all: known(found.flatMap(({ all }) => all)),
+    written: known(found.flatMap(({ written }) => written)),
+  };
+}
+
+/** Those of some folders that are copied, the outermost first. One in a copy is a part of it, unless it stands among installed packages. */
+async function copiesOf(folders: readonly string[]): Promise<readonly OwnCopy[]> {
+  const copies: OwnCopy[] = [];
+  for (const source of folders.toReversed()) {
+    const isSystem = systemFolders.some(
+      (each) => source === each || (each !== "/tmp" && isInside(source, each)),
+    );
+    // Through a link the server would see the original.
+    if (isSystem || source === "/" || realpathSync(source) !== source) continue;
+    const around = copies.find((each) => isInside(source, each.source));
+    const isPart = around !== undefined && !installedIn(around.source).some((each) => isInside(source, each));
+    if (isPart || !(await isSmall(source, ownLimits))) continue;
+    copies.unshift({ source, name: `own/${copies.length}` });
+  }
+  return copies;
 }
 
 /** The folder of the package that a file belongs to, and those of the packages that it can import. */

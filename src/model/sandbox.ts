@@ -14,8 +14,10 @@ export const sandboxModel = z
       .describe("Further paths that it may read: absolute, relative to its folder, or beginning with `~/`."),
     write: z.array(text).describe("Further paths that it may write."),
     mounts: z
-      .array(z.strictObject({ at: text, source: text }))
-      .describe("Folders that it may write and sees at another path; only bubblewrap has these.")
+      .array(z.strictObject({ at: text, source: text, isReadOnly: z.boolean().exactOptional() }))
+      .describe(
+        "Folders that it sees at another path, where they cover what else is there, and may write unless they are read-only; only bubblewrap has these.",
+      )
       .exactOptional(),
     namespaces: z
       .strictObject({ user: text, net: text })

@@ -231,15 +231,19 @@ export async function planMounts(confinement: Confinement): Promise<MountPlan> {
   // Each can have half of the memory limit; its content counts as memory.
   const size = Math.max(4096, Math.floor(spec.memoryBytes / 2 / 4096) * 4096);
   const scratch = [...new Set(["/tmp", "/dev/shm", ...named])];
-  const mounts = orderMounts([
+  const ordered = orderMounts([
     ...system,
     ...readable,
     ...writable,
-    ...(spec.mounts ?? []).map((each): Mount => ({ kind: "write", ...each })),
     ...scratch.map((at): Mount => ({ kind: "memory", at, size })),
     { kind: "proc", at: "/proc" },
     { kind: "devices", at: "/dev" },
   ]);
+  // These cover what else is there, the inner ones what the outer ones have there.
+  const covering = (spec.mounts ?? [])
+    .map(({ isReadOnly, ...each }): Mount => ({ kind: isReadOnly === true ? "read" : "write", ...each }))
+    .toSorted((a, b) => depth(a.at) - depth(b.at));
+  const mounts = [...ordered, ...covering];
   const kind = mountAround(mounts, program.cwd)?.kind;
   // A new file system has only the folders that lead to a mount.
   const isNew = kind === "memory" || kind === "folder";

@@ -400,6 +400,46 @@ it.skipIf(reason !== undefined)(
   120_000,
 );
 
+it.skipIf(reason !== undefined)(
+  `a server that keeps its data beside its program can write there, and nowhere on this machine${note}`,
+  async () => {
+    const call = `const { writeFileSync } = await import("node:fs");
+      const { word } = await import("words");
+      try { writeFileSync(new URL("data.txt", import.meta.url), word); return say("done"); }
+      catch (error) { return { ...say(error.message), isError: true }; }`;
+    using folder = folderOf({
+      "server.mjs": serverThat({ call }),
+      "node_modules/words/package.json": `{ "name": "words", "main": "index.cjs" }`,
+      "node_modules/words/index.cjs": `exports.word = "text";`,
+    });
+    const command = [process.execPath, join(folder.path, "server.mjs")];
+    for (const cwd of [folder.path, "/usr"]) {
+      const { findings } = await checked(command, { security: true, calls: "none", cwd });
+      const found = findings.filter(({ code }) => code.startsWith("security/"));
+      expect(found.map(({ code, message }) => [code, message])).toEqual([
+        ["security/read-only", "it wrote {server}/data.txt"],
+      ]);
+    }
+    expect(existsSync(join(folder.path, "data.txt"))).toBe(false);
+  },
+);
+
+it.skipIf(reason !== undefined)(
+  `a tool that refuses optional arguments together is called with the required ones and a path${note}`,
+  async () => {
+    const call = `if (path === undefined || tail !== undefined) return { ...say("no"), isError: true };
+      try { return say(readFileSync(path, "utf8")); } catch { return { ...say("no file"), isError: true }; }`;
+    const source = serverThat({ call })
+      .replace("arguments: { path }", "arguments: { path, tail }")
+      .replace("properties: {", `properties: { tail: { type: "integer", description: "Lines" },`);
+    using folder = folderOf({ "server.mjs": source });
+    mkdirSync(join(folder.path, "notes"));
+    const command = [process.execPath, "server.mjs", "notes"];
+    const { findings } = await checked(command, { security: true, calls: "none", cwd: folder.path });
+    expect(findings.map(({ code }) => code)).not.toContain("security/not-watched");
+  },
+);
+
 it.skipIf(reason !== undefined)(`ordinary calls get the planted files, too${note}`, async () => {
   using folder = folderOf({
     "server.mjs": serverThat({
