@@ -10,7 +10,7 @@ import {
   resultOf,
   type Rule,
 } from "./check-view.ts";
-import { doing, ordinary, touchedIn } from "./touched.ts";
+import { doing, touchedIn } from "./touched.ts";
 
 type About = Omit<Rule, "severity" | "find">;
 
@@ -61,11 +61,15 @@ interface Success {
 /** The hostile arguments of some aims that worked, by tool and parameter. */
 function successes(view: CheckView, aims: readonly Attack["aim"][]): readonly (readonly Success[])[] {
   const harmless = new Map<string, Set<string>>();
-  for (const probe of ordinary(view)) {
+  for (const probe of view.probes) {
     if (probe.call === undefined) continue;
-    const seen = harmless.get(probe.call.tool) ?? new Set();
-    for (const sign of signsIn(view, probe)) seen.add(sign.shown);
-    harmless.set(probe.call.tool, seen);
+    const { tool, attack } = probe.call;
+    const seen = harmless.get(tool) ?? new Set();
+    // An answer that has a secret also where the argument asks for something else: security/secret-shown reports it.
+    for (const sign of signsIn(view, probe))
+      if (attack === undefined || (sign.isSaid && sign.aim === "read" && aimOf(attack) !== "read"))
+        seen.add(sign.shown);
+    harmless.set(tool, seen);
   }
   const found = view.probes.flatMap((probe): readonly Success[] => {
     const { call } = probe;
@@ -137,6 +141,8 @@ function aimOf({ aim }: Attack): "read" | "run" | "request" | "template" | "size
 interface Sign {
   readonly aim: ReturnType<typeof aimOf>;
   readonly shown: string;
+  /** Whether the answer shows it, rather than what was touched. */
+  readonly isSaid: boolean;
   readonly seq: number;
 }
 
@@ -146,15 +152,17 @@ function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
   const touched = touchedIn(view, probe).flatMap(({ access, target, failed, seq }): readonly Sign[] => {
     if (access === "connect")
       return canaryAddresses.includes(unmapped(target))
-        ? [{ aim: "request", shown: `it connected to ${unmapped(target)}`, seq }]
+        ? [{ aim: "request", shown: `it connected to ${unmapped(target)}`, isSaid: false, seq }]
         : [];
     if (failed !== undefined) return [];
     if (target.startsWith(`~/${markerPrefix}`))
       return access === "write"
-        ? [{ aim: "run", shown: "the file that the command makes is there", seq }]
+        ? [{ aim: "run", shown: "the file that the command makes is there", isSaid: false, seq }]
         : [];
     const isSecret = secret.has(target) || target === elsewhereName || target.endsWith("-private/secret.txt");
-    return isSecret && access !== "run" ? [{ aim: "read", shown: `${doing[access]} ${target}`, seq }] : [];
+    return isSecret && access !== "run"
+      ? [{ aim: "read", shown: `${doing[access]} ${target}`, isSaid: false, seq }]
+      : [];
   });
   const said = exchangesOf(probe.exchanges, "tools/call").flatMap((exchange): readonly Sign[] => {
     const { answer } = exchange;
@@ -167,10 +175,18 @@ function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
         .map((place): Sign => ({
           aim: "read",
           shown: `the answer has the secret of ${place}`,
+          isSaid: true,
           seq: answer.seq,
         })),
       ...(worked
-        ? [{ aim: "template", shown: `the answer has the product ${product}`, seq: answer.seq } as const]
+        ? [
+            {
+              aim: "template",
+              shown: `the answer has the product ${product}`,
+              isSaid: true,
+              seq: answer.seq,
+            } as const,
+          ]
         : []),
     ];
   });

@@ -74,6 +74,11 @@ export const codesOnRequest: readonly string[] = Object.entries(findingRules).fl
   ([code, { onRequest }]) => (onRequest === true ? code : []),
 );
 
+/** Whether a part of a check looks for findings with a code. */
+export function looksFor(kind: CheckKind, code: string): boolean {
+  return parts[kind].rules.some((table) => Object.hasOwn(table, code));
+}
+
 /** What is wrong with a code that no finding has; undefined: one has it. */
 export function unknownCode(code: string): { readonly message: string; readonly hint: string } | undefined {
   if (Object.hasOwn(findingRules, code)) return undefined;
@@ -122,22 +127,28 @@ export async function findDefects(view: CheckView, context: RuleContext): Promis
   return bySeverity(findings.map((finding) => asAccepted(finding, spec.accepted ?? [])));
 }
 
+/** Whether an entry of `accepted` is about a finding. */
+export function isAccepted(
+  { code, server, place }: Pick<Finding, "code" | "server" | "place">,
+  entry: AcceptedFinding,
+): boolean {
+  return (
+    entry.code === code &&
+    (entry.server ?? server) === server &&
+    (entry.tool === undefined || entry.tool === place.tool) &&
+    (entry.parameter === undefined || entry.parameter === place.parameter)
+  );
+}
+
 /** A finding as info, with its reason, where it is accepted. */
 function asAccepted(finding: Finding, accepted: readonly AcceptedFinding[]): Finding {
-  const { code, server, place, message } = finding;
-  const known = accepted.find(
-    (each) =>
-      each.code === code &&
-      (each.server ?? server) === server &&
-      (each.tool === undefined || each.tool === place.tool) &&
-      (each.parameter === undefined || each.parameter === place.parameter),
-  );
+  const known = accepted.find((each) => isAccepted(finding, each));
   if (known === undefined) return finding;
   const { reason, date } = known;
   return {
     ...finding,
     severity: "info",
-    message: `${message} (accepted on ${date}: ${reason})`,
+    message: `${finding.message} (accepted on ${date}: ${reason})`,
     accepted: { reason, date },
   };
 }

@@ -61,8 +61,11 @@ export async function probeSecurity(prober: Prober): Promise<void> {
   const first = await open();
   await first?.server.stop();
   if (first === undefined) return;
-  const other = await open(otherClient);
-  await other?.server.stop();
+  // Each twice, so that what differs from start to start is not taken for what depends on the client.
+  for (const clientName of [otherClient, otherClient, undefined]) {
+    const session = await open(clientName);
+    await session?.server.stop();
+  }
   if (first.server.transport === "shttp") await probeAddress(prober);
   if (confined !== true) return;
   const planned = calls.map((call, index) => ({ call, index }));
@@ -103,6 +106,12 @@ export async function probeSecurity(prober: Prober): Promise<void> {
   }
 }
 
+/** What a client was given as lists. */
+interface ListedAs {
+  readonly listing: JsonObject;
+  readonly finished: number;
+}
+
 /** Arguments with what is too long to be in a plan. */
 function withLongText(args: JsonObject): JsonObject {
   const made = (value: Json): Json => {
@@ -131,8 +140,9 @@ export const securityRules = {
           const places = [...canariesIn(text), ...ownSecretsIn(text)].filter(
             (place) => !isAskedFor(place, probe),
           );
-          const message = `${where} has the secret of ${places.join(", ")}`;
-          const key = JSON.stringify([placeOf(probe), message]);
+          const said = `${where} has the secret of ${places.join(", ")}`;
+          const key = JSON.stringify([placeOf(probe), said]);
+          const message = `${said}${probe.probe === "attack" ? ", which its arguments do not ask for" : ""}`;
           if (places.length === 0 || seen.has(key)) continue;
           seen.add(key);
           yield { ...placeOf(probe), message, evidence: [seq] };
@@ -272,11 +282,22 @@ export const securityRules = {
     source: "https://invariantlabs.ai/blog/mcp-security-notification-tool-poisoning-attacks",
     weakness: { owasp: "MCP03", cwe: 345 },
     *find(view) {
-      const [first] = view.probes.filter(({ probe }) => probe === "start");
-      const other = view.probes.find(({ probe }) => probe === "other-client");
+      const listed = (name: ProbeView["probe"]): readonly ListedAs[] =>
+        view.probes.flatMap(({ probe, exchanges, finished }) =>
+          probe === name ? { listing: listingOf(readSurface(exchanges)), finished } : [],
+        );
+      const [[first, ...again], [other, ...others]] = [listed("start"), listed("other-client")];
       if (first === undefined || other === undefined) return;
-      const [one, another] = [first, other].map(({ exchanges }) => listingOf(readSurface(exchanges)));
-      yield* differences(one ?? {}, another ?? {}, "what the client mcpvals gets", [other.finished]);
+      // What differs for one client, too, is reported by stability/start.
+      const differing = new Set(
+        [...again.map((each) => [first, each] as const), ...others.map((each) => [other, each] as const)]
+          .flatMap(([one, another]) => [...differences(one.listing, another.listing, "", [])])
+          .map(({ place }) => JSON.stringify(place)),
+      );
+      const found = differences(first.listing, other.listing, "what the client mcpvals gets", [
+        other.finished,
+      ]);
+      for (const each of found) if (!differing.has(JSON.stringify(each.place))) yield each;
     },
   },
   "security/changed-after-calls": {
@@ -334,7 +355,7 @@ export const securityRules = {
     title: "A part of an argument runs as a command",
     why: "Whoever steers the agent, such as a page that it reads, runs programs with the rights of the user.",
     fix: "Start programs with a list of arguments, and without a shell.",
-    bad: `exec("git log " + ref)   → { "ref": "x; touch /tmp/y" }   (/tmp/y is there)`,
+    bad: `exec("git log " + ref)   → { "ref": "main; touch ~/created" }   (the file ~/created is there)`,
     good: `execFile("git", ["log", "--", ref])`,
     source: "CVE-2025-53967, CVE-2025-68144",
     weakness: { owasp: "MCP05", cwe: 78 },
@@ -343,8 +364,8 @@ export const securityRules = {
     title: "A tool runs any command or code",
     why: "Whoever steers the agent, such as a page that it reads, runs programs with the rights of the user. That may be what the tool is for.",
     fix: "Limit it to the commands that are needed, or run it in a sandbox.",
-    bad: `→ { "command": "touch /tmp/y" }   (/tmp/y is there)`,
-    good: `→ { "command": "touch /tmp/y" }   ← { "isError": true, … "only git is allowed" }`,
+    bad: `→ { "command": "touch ~/created" }   (the file ~/created is there)`,
+    good: `→ { "command": "touch ~/created" }   ← { "isError": true, … "only git is allowed" }`,
     source: "https://owasp.org/www-project-mcp-top-10/",
     weakness: { owasp: "MCP05", cwe: 94 },
   }),
@@ -379,7 +400,7 @@ export const securityRules = {
     title: "A tool runs any SQL, also such that makes files",
     why: "Whoever steers the agent changes the database, and other files. That may be what the tool is for.",
     fix: "Open the database for reading only, and forbid ATTACH.",
-    bad: `→ { "sql": "ATTACH DATABASE '/tmp/y' AS a; CREATE TABLE a.t (x)" }   (/tmp/y is there)`,
+    bad: `→ { "sql": "ATTACH DATABASE '/home/user/created' AS a; CREATE TABLE a.t (x)" }   (the file /home/user/created is there)`,
     good: `→ { "sql": "ATTACH …" }   ← { "isError": true, … "not authorized" }`,
     source: "https://owasp.org/www-community/attacks/SQL_Injection",
     weakness: { owasp: "MCP05", cwe: 89 },

@@ -43,6 +43,7 @@ import {
   plantedRoot,
   plantedVariables,
 } from "./canaries.ts";
+import { gitEntries, isGitIndex } from "./git-index.ts";
 
 /** Something that a server touched, and how that is known. */
 export type SeenAccess = Omit<EventOf<"server.access">, "type" | "server" | "seq" | "at" | "trial">;
@@ -330,11 +331,15 @@ export class World implements AsyncDisposable {
       isQuick && this.#isInCopy(path) ? !existsSync(this.#outside(path)) : !this.#files.has(path);
     const isTemporary = (path: string): boolean =>
       this.#comparedName(path) !== undefined && !before.has(path) && isGone(path);
+    // Git writes its index again when only the times of files differ.
+    const isRefreshed = (path: string): boolean =>
+      isGitIndex(path) && before.has(path) && before.get(path)?.content === this.#files.get(path)?.content;
     const traced = (await this.#readLog()).flatMap((each): SeenAccess[] => {
       const target = this.#name(each);
       if (target === undefined) return [];
       const isFile = each.access !== "connect" && each.access !== "resolve";
-      if (isFile && each.failed === undefined && isTemporary(resolve(this.spec.cwd, each.target))) return [];
+      const path = resolve(this.spec.cwd, each.target);
+      if (isFile && each.failed === undefined && (isTemporary(path) || isRefreshed(path))) return [];
       return [{ ...each, ...this.#inFolder(target), by: "trace" }];
     });
     const compared: SeenAccess[] = [];
@@ -490,7 +495,9 @@ const clockStepMs = 50;
 async function hashOf(path: string): Promise<string> {
   try {
     await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-    return (await file.stat()).isFile() ? hash("sha256", await file.readFile()) : "other";
+    if (!(await file.stat()).isFile()) return "other";
+    const content = await file.readFile();
+    return hash("sha256", isGitIndex(path) ? (gitEntries(content) ?? content) : content);
   } catch (error) {
     return codeOf(error) ?? "unreadable";
   }

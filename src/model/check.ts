@@ -67,7 +67,7 @@ const attack = z
     isWhole: z
       .boolean()
       .describe(
-        "Whether it is what a tool that takes any path, command or address is for, rather than a way around a limit.",
+        "True: a plain path, command or address, as users of the tool may give it. False: a form that gets around a check of the argument.",
       ),
   })
   .meta({ id: "Attack", description: "A hostile argument of a call." });
@@ -153,7 +153,9 @@ export const acceptedFinding = z
       .exactOptional(),
     parameter: text.describe("Name of the parameter. Absent: any.").exactOptional(),
     reason: text.describe("Why it is accepted."),
-    date: text.describe("When it was accepted, such as `2026-11-29`."),
+    date: text.describe(
+      "The day on which it was accepted, such as `2026-11-29`. It is shown in reports; the entry does not expire.",
+    ),
   })
   .meta({ id: "AcceptedFinding", description: "A finding that is known and accepted." });
 

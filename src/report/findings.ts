@@ -1,7 +1,7 @@
 import { type ClientCell, type ClientRow, clientTable } from "../check/client-table.ts";
 import { alikeFindings } from "../model/alike-findings.ts";
 import type { Finding, FindingPlace, RunFinding, Severity } from "../model/finding.ts";
-import type { ServerSummary } from "../model/check.ts";
+import type { CheckKind, ServerSummary } from "../model/check.ts";
 import type { Task } from "../model/task.ts";
 import type { TrialResult } from "../model/result.ts";
 import { countOf, formatInteger, visibleText, clipText } from "../base/visible-text.ts";
@@ -267,17 +267,23 @@ const verbs = { read: "reads", write: "writes", run: "starts", connect: "connect
 /** How many tools were called, and why others were not: `3 tools, 2 called, 1 not: index (no valid arguments could be made)`. */
 export function calledText(
   tasks: Iterable<Task>,
-  trials: readonly Pick<TrialResult, "suite" | "toolsCalled">[],
+  trials: readonly Pick<TrialResult, "task" | "toolsCalled">[],
 ): readonly string[] {
   const all = [...tasks];
   const checked = all.filter(({ check }) => check?.about !== undefined);
+  const calledBy = (planned: Task | undefined): number =>
+    trials.find(({ task }) => task === planned?.name)?.toolsCalled ?? 0;
   return checked.flatMap(({ check, servers: [server = ""] }) => {
     if (check?.about === undefined || check.about.tools === 0) return [];
     const { about, notCalled = [] } = check;
-    const planned = all.find(({ suite, check: part }) => suite === server && part?.kind === "calls");
-    const made = trials.find(({ suite, toolsCalled }) => suite === server && toolsCalled !== undefined);
-    const names = new Set(planned?.check?.calls?.map(({ tool }) => tool));
-    const missing = names.size - (made?.toolsCalled ?? 0);
+    const part = (kind: CheckKind): Task | undefined =>
+      all.find((each) => each.suite === server && each.check?.kind === kind);
+    const [calls, security] = [part("calls"), part("security")];
+    const names = new Set(calls?.check?.calls?.map(({ tool }) => tool));
+    const missing = names.size - calledBy(calls);
+    const inSandbox = security?.check?.confined === true ? calledBy(security) : 0;
+    const besides =
+      inSandbox === 0 ? "" : `; the part security called ${formatInteger(inSandbox)} in the sandbox`;
     const whose = checked.length === 1 ? "" : `${visibleText(server)}: `;
     const tools = `${whose}${countOf(about.tools, "tool")}`;
     const left = [
@@ -289,11 +295,11 @@ export function calledText(
       ...(missing === 0 ? [] : [{ reason: "the calls ended before", names: "", length: missing }]),
     ];
     const called = about.tools - notCalled.length - missing;
-    if (called <= 0 && left.length === 1) return [`${tools}, none called: ${left[0]?.reason}`];
+    if (called <= 0 && left.length === 1) return [`${tools}, none called: ${left[0]?.reason}${besides}`];
     const reasons = left.map(
       ({ reason, names, length }) => `${formatInteger(length)} not${names} (${reason})`,
     );
     const why = reasons.length === 0 ? "" : `, ${reasons.join(", ")}`;
-    return [`${tools}, ${called <= 0 ? "none" : formatInteger(called)} called${why}`];
+    return [`${tools}, ${called <= 0 ? "none" : formatInteger(called)} called${why}${besides}`];
   });
 }

@@ -174,7 +174,7 @@ function usesOfTools(trajectory: Trajectory): ToolDigest | undefined {
 
 /** How many tools the calls of a check were made of; a server that is lost may end them early. */
 function toolsCalled({ task: { check }, events }: Trajectory): number | undefined {
-  if (check?.kind !== "calls" || check.calls === undefined) return undefined;
+  if (check?.calls === undefined) return undefined;
   const { calls } = check;
   const made = eventsOf(events, "probe.started").flatMap(({ call = -1 }) => calls[call]?.tool ?? []);
   return new Set(made).size;

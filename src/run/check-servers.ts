@@ -8,10 +8,10 @@ import { McpvalsError } from "../base/error.ts";
 import { createRedactor, type Redact } from "../trace/redact.ts";
 import { listNames } from "../base/did-you-mean.ts";
 import { exact, type Json, type JsonObject, mapValues } from "../base/json.ts";
-import type { CheckSettings } from "../model/check.ts";
+import type { AcceptedFinding, CheckSettings } from "../model/check.ts";
 import type { ServerSpec } from "../model/server.ts";
 import type { Task } from "../model/task.ts";
-import { codesOnRequest, unknownCode } from "../check/catalogue.ts";
+import { codesOnRequest, isAccepted, looksFor, unknownCode } from "../check/catalogue.ts";
 import { SchemaValidator, validateOfServer } from "../graders/schema-validator.ts";
 import {
   nameInSnapshot,
@@ -45,6 +45,8 @@ export type CheckServersOptions = Partial<
     readonly update?: boolean;
     /** Called with the definitions that were written to the file. */
     readonly onSnapshot?: (file: string, listed: Snapshot) => void;
+    /** Called with what `accepted` of the config has and the check did not find. */
+    readonly onUnused?: (entries: readonly AcceptedFinding[]) => void;
     /** Called when all servers have given their lists, and the run begins. */
     readonly onPlanned?: () => void;
   };
@@ -178,7 +180,33 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
     });
     if (added.length > 0) writeSnapshot(file, { ...written, ...Object.fromEntries(added) });
   }
+  const unused = unusedOf(settings.accepted, planned, outcome.result.trials);
+  if (unused.length > 0) options.onUnused?.(unused);
   return outcome;
+}
+
+/** The accepted findings that no part has, of those that look for them; none of servers and parts that were not checked. */
+function unusedOf(
+  accepted: readonly AcceptedFinding[],
+  tasks: readonly Task[],
+  trials: RunOutcome["result"]["trials"],
+): readonly AcceptedFinding[] {
+  const judged = trials.filter(({ verdict }) => verdict === "pass" || verdict === "fail");
+  const checks = new Map(tasks.map(({ name, check }) => [name, check]));
+  return accepted.filter((entry) => {
+    const looking = judged.filter(({ task, suite }) => {
+      const check = checks.get(task);
+      const isAbout = entry.server === undefined || entry.server === suite;
+      return (
+        isAbout &&
+        check !== undefined &&
+        !check.disable.includes(entry.code) &&
+        looksFor(check.kind, entry.code)
+      );
+    });
+    const found = looking.flatMap(({ grades }) => grades.flatMap(({ findings = [] }) => findings));
+    return looking.length > 0 && !found.some((finding) => isAccepted(finding, entry));
+  });
 }
 
 /** An error that may quote a server. */

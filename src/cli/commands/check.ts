@@ -127,6 +127,16 @@ async function checkOnce(
     reporters,
     onPlanned: () => isReported && waiting[Symbol.dispose](),
     onSnapshot: (file, listed) => writeError(`Wrote ${relative(cwd, file)}: ${listedText(listed)}`),
+    onUnused: (entries) => {
+      for (const { code, server, tool, parameter } of entries) {
+        const place = Object.entries({ server, tool, parameter }).flatMap(([kind, name]) =>
+          name === undefined ? [] : [`${kind} ${name}`],
+        );
+        writeError(
+          `check.accepted: nothing was found that fits ${[code, ...place].join(", ")}. If it was repaired, remove the entry; else check its names.`,
+        );
+      }
+    },
     isWhole: loaded.file !== undefined && target.server === undefined,
     ...exact({
       calls,

@@ -150,7 +150,11 @@ const check = closedObject({
         tool: optional(filledText, "Name of the tool.", "any, and findings about the whole server"),
         parameter: optional(filledText, "Name of the parameter.", "any"),
         reason: filledText.describe("Why it is accepted."),
-        date: z.iso.date().describe("When it was accepted, such as `2026-11-29`."),
+        date: z.iso
+          .date()
+          .describe(
+            "The day on which it was accepted, such as `2026-11-29`. It is shown in reports; the entry does not expire.",
+          ),
       }).meta({
         id: "Accepted",
         title: "Accepted finding",
