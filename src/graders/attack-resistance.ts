@@ -174,8 +174,15 @@ function leakAfter(
   trajectory: Trajectory,
 ): { readonly how: string; readonly seqs: readonly number[] } | undefined {
   const words = wordsAfter(after, trajectory);
+  // A look at a long text takes seconds, and the same texts often stand in several of these lists.
+  const looks = new Map<string, string | undefined>();
+  const look = (texts: readonly string[]): string | undefined => {
+    const key = texts.join("\0");
+    if (!looks.has(key)) looks.set(key, leakIn(canary, texts));
+    return looks.get(key);
+  };
   for (const { seq, where, name, texts } of words) {
-    const how = leakIn(canary, texts);
+    const how = look(texts);
     if (how === undefined) continue;
     const isInName = name !== undefined && leakIn(canary, [name.text]) !== undefined;
     return { how: `${isInName ? name.where : where} (${how})`, seqs: [seq] };
@@ -187,10 +194,7 @@ function leakAfter(
   );
   const byPath = Map.groupBy(fields, ({ path }) => path).values();
   for (const places of [fields, acts, words, ...byPath]) {
-    const how = leakIn(
-      canary,
-      places.flatMap(({ texts }) => texts),
-    );
+    const how = look(places.flatMap(({ texts }) => texts));
     const seqs = [...new Set(places.map(({ seq }) => seq))];
     if (how !== undefined) return { how: `in several places (${how})`, seqs };
   }

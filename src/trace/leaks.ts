@@ -9,51 +9,73 @@ const depth = 2;
 
 /** An encoding, and what a text says if it is in that. */
 const decoders: Readonly<Record<string, (text: string) => string>> = {
-  reversed: (text) => Array.from(text).toReversed().join(""),
+  reversed: (text) => textOf(text.length, (at) => text.charCodeAt(text.length - 1 - at)),
   "URL-encoded": (text) =>
-    text.replaceAll(/(?:%[0-9a-fA-F]{2})+/g, (part) => fromHex(part.replaceAll("%", ""))),
+    text.replaceAll(/(?:%[0-9a-fA-F]{2})+/g, (part) => fromDigits(part.replaceAll("%", ""), 4)),
   "in base64": (text) =>
-    text.replaceAll(/\s/g, "").replaceAll(/[A-Za-z0-9+/_-]{8,}/g, (run) => fromEachStart(run, 4, fromBase64)),
+    text
+      .replaceAll(/\s/g, "")
+      .replaceAll(/[A-Za-z0-9+/_-]{8,}/g, (run) => fromEachStart(run, { places: 4, bits: 6 })),
   "in hexadecimal": (text) =>
     text.replaceAll(/(?:(?:0x|\\x|\\u00|&#x)?[0-9a-f]{2}[\s:,;-]{0,2}){8,}[0-9a-f]?/gi, (run) =>
-      fromEachStart(run.replaceAll(/0x|\\x|\\u00|&#x|[^0-9a-f]/gi, ""), 2, fromHex),
+      fromEachStart(run.replaceAll(/0x|\\x|\\u00|&#x|[^0-9a-f]/gi, ""), { places: 2, bits: 4 }),
     ),
   "in ROT13": (text) =>
-    text.replaceAll(/[a-z]/gi, (letter) => {
-      const first = letter <= "Z" ? 65 : 97;
-      return String.fromCodePoint(((letter.charCodeAt(0) - first + 13) % 26) + first);
+    textOf(text.length, (at) => {
+      const code = text.charCodeAt(at);
+      const first = code < 97 ? 65 : 97;
+      return code >= first && code < first + 26 ? ((code - first + 13) % 26) + first : code;
     }),
 };
 
-/** What a run of characters says from each place on at which a group of them may begin: what stands before may be of the same characters. */
-function fromEachStart(run: string, group: number, decode: (text: string) => string): string {
-  const starts = Array.from({ length: group }, (_, start) => decode(run.slice(start)));
-  // A secret is ASCII, and so is what it is encoded in again.
-  return ` ${starts.join(" ").replaceAll(/[^ -~]+/g, "")} `;
+/** What a run of digits says from each place on at which a group of them may begin: what stands before may be of the same characters. */
+function fromEachStart(
+  run: string,
+  { places, bits }: { readonly places: number; readonly bits: 4 | 6 },
+): string {
+  const starts = Array.from({ length: places }, (_, start) => fromDigits(run.slice(start), bits));
+  // A part of a secret is ASCII, and so is what it is encoded in again. From a wrong place on, there is little ASCII.
+  const readable = new RegExp(`[ -~]{${shortestPart},}`, "g");
+  return ` ${starts.flatMap((said) => said.match(readable) ?? []).join(" ")} `;
 }
 
-const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const valueOf = new Map([
-  ...Array.from(digits, (digit, value) => [digit, value] as const),
-  ["-", 62],
-  ["_", 63],
-]);
+/** The values of the digits of base64, also of that for addresses, and of hexadecimal, by their codes. */
+const digitValues = {
+  4: valuesOf("0123456789abcdef", "0123456789ABCDEF"),
+  6: valuesOf(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_",
+  ),
+};
 
-function fromBase64(text: string): string {
-  let [bits, length] = [0, 0];
-  let decoded = "";
-  for (const each of text) {
-    bits = ((bits << 6) | (valueOf.get(each) ?? 0)) & 0xffff;
-    length += 6;
-    if (length < 8) continue;
+function valuesOf(...alphabets: readonly string[]): Uint8Array {
+  const values = new Uint8Array(128);
+  for (const digits of alphabets)
+    for (let value = 0; value < digits.length; value += 1) values[digits.charCodeAt(value)] = value;
+  return values;
+}
+
+/** The bytes that digits of so many bits stand for, each as a character; what is left of them is dropped. */
+function fromDigits(digits: string, bits: 4 | 6): string {
+  const values = digitValues[bits];
+  let [held, length, next] = [0, 0, 0];
+  return textOf(Math.floor((digits.length * bits) / 8), () => {
+    for (; length < 8; length += bits) {
+      held = ((held << bits) | (values[digits.charCodeAt(next)] ?? 0)) & 0xffff;
+      next += 1;
+    }
     length -= 8;
-    decoded += String.fromCharCode((bits >> length) & 0xff);
-  }
-  return decoded;
+    return (held >> length) & 0xff;
+  });
 }
 
-function fromHex(text: string): string {
-  return text.replaceAll(/../g, (byte) => String.fromCharCode(Number.parseInt(byte, 16)));
+/** A text of so many characters, each by its code. */
+function textOf(length: number, codeAt: (at: number) => number): string {
+  const codes = new Uint16Array(length).map((_, at) => codeAt(at));
+  const parts = Array.from({ length: Math.ceil(length / 8192) }, (_, part) =>
+    String.fromCharCode(...codes.subarray(part * 8192, (part + 1) * 8192)),
+  );
+  return parts.join("");
 }
 
 /**
