@@ -5,6 +5,8 @@ export interface Access {
   readonly target: string;
   /** The error of the system, such as `ENOENT`. Absent: it succeeded, or goes on. */
   readonly failed?: string;
+  /** Only the mode of the file is written, as by `chmod`. */
+  readonly isMode?: true;
 }
 
 /** The system calls that are watched; an older `strace` need not know those with a question mark. */
@@ -94,10 +96,11 @@ function accessesOf(
     case "mkdir":
     case "mkdirat":
     case "truncate":
+      return [{ access: "write", target: at(first) }];
     case "chmod":
     case "fchmodat":
     case "fchmodat2":
-      return [{ access: "write", target: at(first) }];
+      return [{ access: "write", target: at(first), isMode: true }];
     case "connect":
     case "sendto":
     case "sendmsg":

@@ -334,8 +334,8 @@ export class World implements AsyncDisposable {
     // Git writes its index again when only the times of files differ.
     const isRefreshed = (path: string): boolean =>
       isGitIndex(path) && before.has(path) && before.get(path)?.content === this.#files.get(path)?.content;
-    const traced = (await this.#readLog()).flatMap((each): SeenAccess[] => {
-      const target = this.#name(each);
+    const traced = (await this.#readLog()).flatMap(({ isMode = false, ...each }): SeenAccess[] => {
+      const target = this.#name(each, isMode);
       if (target === undefined) return [];
       const isFile = each.access !== "connect" && each.access !== "resolve";
       const path = resolve(this.spec.cwd, each.target);
@@ -370,7 +370,7 @@ export class World implements AsyncDisposable {
   }
 
   /** How a target is called in reports, the same in each check; undefined: it does not count. */
-  #name({ access, target, failed }: Access): string | undefined {
+  #name({ access, target, failed }: Access, isMode: boolean): string | undefined {
     // Every name has this address, and is in the record by itself.
     if (access === "connect" && target.startsWith(`${pageAddress}:`)) return undefined;
     if (access === "connect" || access === "resolve") return target;
@@ -387,7 +387,8 @@ export class World implements AsyncDisposable {
     }
     if (own !== undefined) {
       const name = `{server}${path.slice(own.length)}`;
-      return access === "read" || isCache(name) ? undefined : name;
+      // Packages bring programs that they let be run when they start them.
+      return access === "read" || isMode || isCache(name) ? undefined : name;
     }
     if (systemFolders.some((folder) => isInside(path, folder))) return undefined;
     // Some programs look up their user's home folder in another place than HOME.

@@ -428,6 +428,23 @@ it.skipIf(reason !== undefined)(
 );
 
 it.skipIf(reason !== undefined)(
+  `a tool that lets a program of its packages be run has written nothing${note}`,
+  async () => {
+    const call = `const { chmodSync } = await import("node:fs");
+      try { chmodSync(new URL("node_modules/words/index.cjs", import.meta.url), 0o755); } catch {}
+      return say("done");`;
+    using folder = folderOf({
+      "server.mjs": serverThat({ call }),
+      "node_modules/words/package.json": `{ "name": "words", "main": "index.cjs" }`,
+      "node_modules/words/index.cjs": "",
+    });
+    const command = [process.execPath, join(folder.path, "server.mjs")];
+    const { findings } = await checked(command, { security: true, calls: "none", cwd: folder.path });
+    expect(findings.filter(({ code }) => code.startsWith("security/"))).toEqual([]);
+  },
+);
+
+it.skipIf(reason !== undefined)(
   `a tool that refuses optional arguments together is called with the required ones and a path${note}`,
   async () => {
     const call = `if (path === undefined || tail !== undefined) return { ...say("no"), isError: true };
