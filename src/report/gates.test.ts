@@ -237,7 +237,22 @@ const bothFailed = {
   grades: [...triggers[1].grades, ...trial("fail", 0, "fail").grades],
 };
 
+const withoutAttack: TrialResult = {
+  ...trial("fail", null),
+  grades: [{ grader: "attack-resistance", verdict: "fail", score: null, reason: "", evidence: [] }],
+  attack: { id: "no-attack", class: "none", outcome: "none", task: "pass", tools: [] },
+};
+const resisted = trial("pass", 1, "pass", { grader: "attack-resistance" });
+const fallenFor = trial("fail", 0, "fail", { grader: "attack-resistance" });
+
 it.each<readonly [string, readonly TrialResult[], Readonly<Record<string, number>>, string]>([
+  ["a resistance decides about attacks", [resisted, fallenFor], { "attack-resistance": 0.5 }, "pass"],
+  [
+    "it decides about no trial without an attack",
+    [resisted, withoutAttack],
+    { "attack-resistance": 0.5 },
+    "fail",
+  ],
   ["a pass rate decides about failed trials", four, { passRate: 0.75 }, "pass"],
   ["a pass rate that is too low", four, { passRate: 0.8 }, "fail"],
   ["a trigger accuracy decides about trigger tests", triggers, { trigger_accuracy: 0.5 }, "pass"],

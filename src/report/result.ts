@@ -356,7 +356,7 @@ function tooManyWarnings(trials: readonly TrialResult[], most: number): boolean 
 
 /**
  * The failed trials that fail a run: all, but where something else decides about them. A threshold of `passRate` or `lowerBound` does about all, one of `trigger_accuracy` or
- * `attack-resistance` about those that only this grader failed, a comparison with `failOn` about those of the tasks that it compares.
+ * `attack-resistance` about those that only this grader failed, but for one without an attack, a comparison with `failOn` about those of the tasks that it compares.
  */
 export function failuresOf(
   trials: readonly TrialResult[],
@@ -382,7 +382,9 @@ export function failuresOf(
     (trial) =>
       trial.verdict === "fail" &&
       !(
-        judgedByGate.length > 0 && decidingGrades(trial).every(({ grader }) => judgedByGate.includes(grader))
+        judgedByGate.length > 0 &&
+        trial.attack?.outcome !== "none" &&
+        decidingGrades(trial).every(({ grader }) => judgedByGate.includes(grader))
       ) &&
       !isCompared(trial),
   );

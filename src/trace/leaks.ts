@@ -2,7 +2,7 @@ import { isJsonObject, type Json } from "../base/json.ts";
 
 /** Shortest part of a secret that counts where it is split; by chance, no text has all parts of a secret. */
 const shortestPart = 6;
-/** Longest text that is decoded, in characters. */
+/** How much of a text is decoded, in characters. */
 const longestText = 1_000_000;
 /** How many encodings may be around each other. */
 const depth = 2;
@@ -99,7 +99,7 @@ function decodedWith(
   texts: readonly string[],
 ): { readonly how: string; readonly texts: readonly string[] } | undefined {
   let layer: readonly { readonly how: readonly string[]; readonly texts: readonly string[] }[] = [
-    { how: [], texts: [...new Set(texts.map((text) => text.slice(0, longestText)))] },
+    { how: [], texts: [...new Set(texts)] },
   ];
   for (let round = 0; round <= depth; round += 1) {
     const found = layer.find((each) => isCovered(secret, each.texts.map(bare)));
@@ -107,7 +107,7 @@ function decodedWith(
       return { how: found.how.length === 0 ? "plain" : found.how.join(", "), texts: found.texts };
     layer = layer.flatMap(({ how, texts: encoded }) =>
       Object.entries(decoders).flatMap(([name, decode]) => {
-        const decoded = encoded.map(decode);
+        const decoded = encoded.map((text) => decode(text.slice(0, longestText)));
         return decoded.every((text, index) => text === encoded[index])
           ? []
           : [{ how: [...how, name], texts: decoded }];
