@@ -139,6 +139,7 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
       ["the name of this machine", `http://localhost:${canaryPort}/`],
       ["the address of a cloud's metadata", metadataUrl, true],
       ["a name that stands for an address of this machine", `http://${plantedName}:${canaryPort}/`],
+      ["the address of this machine in IPv6", `http://[::1]:${canaryPort}/`],
       ["an address as one number", `http://2130706433:${canaryPort}/`],
       ["an address of IPv6 that stands for one of IPv4", `http://[::ffff:127.0.0.1]:${canaryPort}/`],
       ["a name that stands for the address of a cloud's metadata", `http://${metadataNames[0]}/`],

@@ -205,7 +205,11 @@ export const securityRules = {
     *find(view) {
       for (const { probe, events } of annotated(view, "readOnlyHint", true)) {
         const change = events.find(
-          ({ access, target }) => (access === "write" || access === "delete") && !ownState.test(target),
+          ({ access, target }) =>
+            (access === "write" || access === "delete") &&
+            !isOwnState(target) &&
+            // It makes the folder of what it keeps.
+            !events.some((each) => each.target.startsWith(`${target}/`) && isOwnState(each.target)),
         );
         if (change !== undefined) yield aboutAccess(probe, change);
       }
@@ -556,9 +560,14 @@ function annotated(
   );
 }
 
-/** In a hidden folder of its own in the home folder a server may keep a log, such as `~/.notes-server/calls.log`; others have secrets there. */
-const ownState =
-  /^~\/\.(?!ssh\/|aws\/|config\/google-chrome\/)(?:config\/|local\/(?:share|state)\/)?[^/]+\/./;
+/** In a hidden folder of its own in the home folder a server may keep a log, such as `~/.notes-server/calls.log`. */
+function isOwnState(target: string): boolean {
+  return /^~\/\.(?:config\/|local\/(?:share|state)\/)?[^/]+\/./.test(target) && !foldersOfOthers.test(target);
+}
+
+/** Hidden folders of other programs, which have secrets there, or run or obey what is there. */
+const foldersOfOthers =
+  /^~\/\.(?:ssh|aws|azure|gnupg|kube|docker|npm|cargo|git|mozilla|vscode|cursor|windsurf|claude|codex|gemini|copilot|local\/bin|local\/share\/(?:applications|systemd|keyrings)|config\/(?:autostart|systemd|git|gcloud|gh|fish|google-chrome|chromium|Code|Cursor|Claude|opencode))\//;
 
 /** Text that is there and not shown. */
 const concealing: Readonly<Record<string, RegExp>> = {

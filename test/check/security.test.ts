@@ -428,6 +428,26 @@ it.skipIf(reason !== undefined)(
 );
 
 it.skipIf(reason !== undefined)(
+  `a log in a folder of the server is no finding, a program that starts with the desktop is one${note}`,
+  async () => {
+    const foundFor = async (path: string): Promise<readonly unknown[]> => {
+      const call = `const { mkdirSync, writeFileSync } = await import("node:fs");
+        const { dirname } = await import("node:path");
+        const file = process.env.HOME + ${JSON.stringify(path)};
+        mkdirSync(dirname(file), { recursive: true });
+        writeFileSync(file, "text");
+        return say("done");`;
+      using folder = folderOf({ "server.mjs": serverThat({ call }) });
+      const command = [process.execPath, join(folder.path, "server.mjs")];
+      const { findings } = await checked(command, { security: true, calls: "none", cwd: folder.path });
+      return findings.filter(({ code }) => code.startsWith("security/")).map(({ code }) => code);
+    };
+    expect(await foundFor("/.notes-server/calls.log")).toEqual([]);
+    expect(await foundFor("/.config/autostart/evil.desktop")).toEqual(["security/read-only"]);
+  },
+);
+
+it.skipIf(reason !== undefined)(
   `a tool that lets a program of its packages be run has written nothing${note}`,
   async () => {
     const call = `const { chmodSync } = await import("node:fs");
