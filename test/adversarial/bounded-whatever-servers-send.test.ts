@@ -117,8 +117,8 @@ describe("a list of 130,000 items, more than a function takes as arguments", () 
       /\b(?:push|unshift|splice|concat|max|min|fromCharCode|fromCodePoint)\(\s*(?:[^()[\]{}]*,\s*)?\.\.\.([^;]{0,60})/g;
     const folders = "agents,extensions/host,graders,process,run,servers,steps,trace";
     const files = globSync([`src/{${folders}}/**/*.ts`, "extensions/**/*.ts"], { cwd: root });
-    // These spread as many items as a config has limits, or a task has checks.
-    const known = ["src/agents/model.ts", "src/process/spawn.ts", "src/steps/file.ts"];
+    // These spread as many items as a config has limits, or a task has checks, or 8,192 characters.
+    const known = ["src/agents/model.ts", "src/process/spawn.ts", "src/steps/file.ts", "src/trace/leaks.ts"];
     const found = files
       .filter((file) => !file.endsWith(".test.ts") && !known.includes(file))
       .flatMap((file) =>
