@@ -141,7 +141,7 @@ const worldSandbox = { ...defaultSandbox, kind: "process", memoryBytes, processe
 
 /**
  * What a server sees in a check of its security: a home folder with planted secrets, copies of the folders in its arguments and of its own
- * folder, no network. Disposing of it removes the folder.
+ * folder, no network that leads out of it. Disposing of it removes the folder.
  */
 export class World implements AsyncDisposable {
   /** How the server is started in it. */
@@ -154,7 +154,7 @@ export class World implements AsyncDisposable {
   readonly #isTraced: boolean;
   readonly #log = new AccessLog();
   readonly #logFile: FileHandle;
-  #network: OwnNetwork | undefined;
+  readonly #network: OwnNetwork | undefined;
   #offset = 0;
   /** By the path that the server sees. */
   #files: Entries = new Map();
@@ -170,6 +170,7 @@ export class World implements AsyncDisposable {
       readonly copies: readonly OwnCopy[];
       readonly isTraced: boolean;
       readonly logFile: FileHandle;
+      readonly network: OwnNetwork | undefined;
     },
   ) {
     this.#root = root;
@@ -179,6 +180,7 @@ export class World implements AsyncDisposable {
     this.#copies = rest.copies;
     this.#isTraced = rest.isTraced;
     this.#logFile = rest.logFile;
+    this.#network = rest.network;
   }
 
   /**
@@ -223,10 +225,10 @@ export class World implements AsyncDisposable {
         !copies.some(({ source }) => isInside(path, source)),
     );
     const { TMPDIR: _, ...variables } = env;
+    const network = answers ? await openNetwork(canaryHost, signal) : undefined;
     const root = await makeTemporaryFolder("sandbox");
     await put(join(root, logName), "");
     const logFile = await open(join(root, logName), "r");
-    const network = answers ? await openNetwork(canaryHost, signal) : undefined;
     const world = new World(
       root,
       {
@@ -254,9 +256,8 @@ export class World implements AsyncDisposable {
           ],
         },
       },
-      { folders, own: own.all, copies, isTraced: tracer !== undefined, logFile },
+      { folders, own: own.all, copies, isTraced: tracer !== undefined, logFile, network },
     );
-    world.#network = network;
     await world.plant();
     return world;
   }

@@ -40,6 +40,8 @@ export interface CliOptions {
 export interface StartOptions extends CliOptions {
   /** Runs it at a pseudo terminal, where each text is typed when the one before it has appeared; all output is then in stdout. */
   readonly typed?: readonly (readonly [awaited: string, text: string])[];
+  /** The file that is run. Default: the built one. */
+  readonly main?: string;
 }
 
 export interface CliOutcome {
@@ -61,9 +63,12 @@ export interface RunningCli {
 }
 
 /** Starts the built CLI, in a process group of its own, with nothing in its environment but PATH, an empty HOME and a cache. */
-export function startCli(args: readonly string[], { cwd, env = {}, typed }: StartOptions): RunningCli {
+export function startCli(
+  args: readonly string[],
+  { cwd, env = {}, typed, main = builtMain }: StartOptions,
+): RunningCli {
   const started = performance.now();
-  const line = [process.execPath, builtMain, ...args];
+  const line = [process.execPath, main, ...args];
   const terminal = ["python3", join(root, "test/fixtures/at-terminal.py"), JSON.stringify(typed)];
   const [command = "", ...rest] = typed === undefined ? line : [...terminal, ...line];
   const child = spawn(command, rest, {
