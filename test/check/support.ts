@@ -1,6 +1,6 @@
 import { readCheck } from "../../src/check/check-view.ts";
 import { findDefects } from "../../src/check/catalogue.ts";
-import type { Finding, RunFinding } from "../../src/model/finding.ts";
+import { type Finding, findingsOf, type RunFinding } from "../../src/model/finding.ts";
 import type { CheckKind, CheckSpec } from "../../src/model/check.ts";
 import type { ServerSpec } from "../../src/model/server.ts";
 import type { Task } from "../../src/model/task.ts";
@@ -8,9 +8,13 @@ import { exitCode } from "../../src/report/result.ts";
 import type { TraceEvent } from "../../src/model/event.ts";
 import { buildTrajectory } from "../../src/trace/trajectory.ts";
 import { probeServer } from "../../src/check/server-prober.ts";
-import { check, type CheckOptions } from "../../src/check.ts";
+import { check, type CheckOptions, loadServers } from "../../src/check.ts";
+import { planCheck } from "../../src/check/plan-check.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { join } from "node:path";
+import { findTracer, whyNoAnswers } from "../../src/check/world.ts";
+import { sandboxOf } from "../../src/sandbox/sandboxes.ts";
+import { whyNot } from "../sandbox/support.ts";
 import { stdioSpec } from "../servers/support.ts";
 import { root } from "../support/cli.ts";
 
@@ -62,4 +66,65 @@ export async function checked(
 ): Promise<{ readonly code: number; readonly findings: readonly RunFinding[] }> {
   const { verdict, findings } = await check(command, { output: false, ...options });
   return { code: exitCode(verdict), findings };
+}
+
+/** What the part security of a check finds, as reports have it. */
+export async function securityFindings(command: readonly string[], cwd: string): Promise<readonly Finding[]> {
+  const { signal } = new AbortController();
+  const {
+    eval: { servers },
+  } = await loadServers(command, { cwd, signal });
+  await using validator = new SchemaValidator();
+  const { tasks } = await planCheck(servers, {
+    calls: "none",
+    security: true,
+    disable: [],
+    accepted: [],
+    callMs: 5000,
+    signal,
+    validationOf: () => validator.validate.bind(validator),
+  });
+  const [server] = Object.values(servers);
+  const part = tasks.find(({ check: each }) => each?.kind === "security")?.check;
+  if (server === undefined || part === undefined) throw new Error("no part of the check is about security");
+  const all = await findingsIn("security", server, part);
+  return findingsOf([{ id: "t", grades: [{ findings: all }] }]);
+}
+
+/** Why nothing can be watched here. */
+export async function whyNotWatched(): Promise<string | undefined> {
+  if (process.platform !== "linux") return "only tried on Linux";
+  const reason = await whyNot(sandboxOf("process"));
+  if (reason !== undefined) return reason;
+  const { signal } = new AbortController();
+  if ((await findTracer(signal)) === undefined) return "there is no strace that works";
+  return whyNoAnswers(signal);
+}
+
+/** A server over stdio that does something in each call, or when it starts. */
+export function serverThat(does: { readonly call?: string; readonly prompt?: string }): string {
+  return `
+import { createInterface } from "node:readline";
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+const say = (text) => ({ content: [{ type: "text", text }] });
+const results = {
+  initialize: () => ({ protocolVersion: "2025-11-25", capabilities: { tools: {}, prompts: {} }, serverInfo: { name: "s", version: "1" } }),
+  "prompts/list": () => ({ prompts: [{ name: "p", description: "Asks for it." }] }),
+  "prompts/get": () => ({ messages: [{ role: "user", content: { type: "text", text: ${JSON.stringify(does.prompt ?? "Hello")} } }] }),
+  "tools/list": () => ({ tools: [{ name: "t", description: "Does it.", annotations: { readOnlyHint: true },
+    inputSchema: { type: "object", properties: { path: { type: "string", description: "A path" } }, required: ["path"] } }] }),
+  ping: () => ({}),
+  "tools/call": async ({ arguments: { path } }) => { ${does.call ?? "return say('done')"} },
+};
+createInterface({ input: process.stdin }).on("line", async (line) => {
+  const answer = (id, rest) => console.log(JSON.stringify({ jsonrpc: "2.0", id, ...rest }));
+  let message;
+  try { message = JSON.parse(line); } catch { return answer(null, { error: { code: -32700, message: "no JSON" } }); }
+  const { id, method, params } = message;
+  if (id === undefined || method === undefined) return;
+  if (results[method] === undefined) return answer(id, { error: { code: -32601, message: "no such method" } });
+  if (method === "tools/call" && params.name !== "t") return answer(id, { error: { code: -32602, message: "no such tool" } });
+  answer(id, { result: await results[method](params) });
+});`;
 }
