@@ -1,118 +1,27 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer, connect, type Socket } from "node:net";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { Client } from "pg";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import type { RunResult } from "../../src/model/result.ts";
-import { readTrials } from "../../src/store/journal.ts";
 import { type CliOutcome, folderOf, type RunningCli, startCli } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
-import { type PostgresServer, startPostgres } from "../support/postgres.ts";
 import { startHttpFixture } from "../fixtures/servers/http-server.ts";
+import {
+  closing,
+  expectOnce,
+  latestRun,
+  query,
+  resultIn,
+  rows,
+  task,
+  tasks,
+  TestPostgres,
+  TestWorker,
+  together,
+} from "./workers-support.ts";
 
-let postgres: PostgresServer;
-let databases = 0;
-
-beforeAll(async () => {
-  // What is committed must survive that it is killed.
-  postgres = await startPostgres({ fsync: "on" });
-});
-afterAll(() => postgres[Symbol.asyncDispose]());
-
-const newDatabase = (): Promise<string> => postgres.createDatabase(`runs${++databases}`);
-
-/** A task that takes `seconds`, and passes unless it has to fail. */
-const task = (name: string, seconds: number, check = "true"): string => `
-apiVersion: mcp-eval/v1
-kind: Task
-metadata: { name: ${name} }
-spec:
-  verify:
-    - command: { run: "sleep ${seconds}; test ${check} = true" }
-`;
-
-const tasks = (seconds = 0.05): Readonly<Record<string, string>> => ({
-  "tasks/a.yaml": task("a", seconds),
-  "tasks/b.yaml": task("b", seconds, "false"),
-  "tasks/c.yaml": task("c", seconds),
-});
-
-/** A worker in a folder of its own, ended with its test. */
-class TestWorker implements AsyncDisposable {
-  readonly #folder = folderOf({});
-  readonly cli: RunningCli;
-
-  constructor(url: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
-    this.cli = startCli(["worker", url, ...args], { cwd: this.#folder.path, env });
-  }
-
-  /** Where it unpacks runs. */
-  get folder(): string {
-    return join(this.#folder.path, ".mcpvals/worker");
-  }
-
-  kill(): void {
-    // With all programs that its trials have started, as when a machine ends.
-    const { pid, exitCode, signalCode } = this.cli.child;
-    if (pid !== undefined && exitCode === null && signalCode === null) process.kill(-pid, "SIGKILL");
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.kill();
-    await this.cli.finished;
-    this.#folder[Symbol.dispose]();
-  }
-}
-
-function latestRun(cwd: string): string {
-  const runs = join(cwd, ".mcpvals/runs");
-  return join(runs, readdirSync(runs).toSorted().at(-1) ?? "");
-}
-
-const resultIn = (cwd: string): RunResult =>
-  JSON.parse(readFileSync(join(latestRun(cwd), "result.json"), "utf8")) as RunResult;
-
-const rows = ({ trials }: RunResult): readonly unknown[] =>
-  trials.map(({ id, task: name, attempt, verdict }) => ({ id, name, attempt, verdict }));
-
-async function query<Row extends object>(url: string, text: string): Promise<readonly Row[]> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  try {
-    return (await client.query<Row>(text)).rows;
-  } finally {
-    await client.end();
-  }
-}
-
-/** Every trial of the plan ended once: in the result, in the journal of this machine and in the database. */
-async function expectOnce(cwd: string, url: string, count: number): Promise<void> {
-  const folder = latestRun(cwd);
-  const ids = Array.from({ length: count }, (_, index) => `t${index + 1}`);
-  expect(resultIn(cwd).trials.map(({ id }) => id)).toEqual(ids);
-  const recorded: string[] = [];
-  for await (const { id } of readTrials(folder)) recorded.push(id);
-  expect(recorded.toSorted()).toEqual(ids.toSorted());
-  expect(await query(url, "SELECT state, count(*)::int AS count FROM mcpvals.trials GROUP BY state")).toEqual(
-    [{ state: "ended", count }],
-  );
-}
-
-/** A server that ends with its test. */
-async function closing<T extends { close(): Promise<void> }>(
-  starting: Promise<T>,
-): Promise<T & AsyncDisposable> {
-  const server = await starting;
-  return Object.assign(server, { [Symbol.asyncDispose]: () => server.close() });
-}
-
-/** Workers that end with their test. */
-const together = (...workers: readonly TestWorker[]): AsyncDisposable => ({
-  async [Symbol.asyncDispose]() {
-    await Promise.all(workers.map((worker) => worker[Symbol.asyncDispose]()));
-  },
-});
+const postgres = new TestPostgres();
+const newDatabase = (): Promise<string> => postgres.newDatabase();
 
 it("workers run what this machine would: the same rows, the same exit code, and the record can be read from anywhere", async () => {
   const url = await newDatabase();
@@ -125,7 +34,7 @@ it("workers run what this machine would: the same rows, the same exit code, and 
   // As it can be used where no variable names the database.
   expect(remote.stderr).toContain(`npx mcpvals attach 'postgres://`);
   expect(remote.stderr).toContain(`:PASSWORD@${new URL(url).host}${new URL(url).pathname}#`);
-  expect(remote.stderr).not.toContain(encodeURIComponent(postgres.password));
+  expect(remote.stderr).not.toContain(encodeURIComponent(postgres.server.password));
   expect(rows(resultIn(here.path))).toEqual(rows(resultIn(local.path)));
   expect(resultIn(here.path).summary).toEqual(resultIn(local.path).summary);
   await expectOnce(here.path, url, 12);
@@ -142,76 +51,6 @@ it("workers run what this machine would: the same rows, the same exit code, and 
     0,
     expect.stringMatching(/[Uu]ndecided|difference/),
   ]);
-});
-
-it("every trial ends once, whatever is killed: workers, PostgreSQL, and who follows the run", async () => {
-  const url = await newDatabase();
-  using here = folderOf(tasks(0.1));
-  const count = 600;
-  let workers = Array.from({ length: 8 }, () => new TestWorker(url, ["-j", "2"]));
-  let follower = startCli(["run", "tasks", "-n", `${count / 3}`, "--backend", url, "-q"], { cwd: here.path });
-  await follower.until(/is with the workers/);
-  const ended: Promise<unknown>[] = [];
-  try {
-    for (let kills = 0; kills < 100; kills++) {
-      await delay(50 + Math.random() * 300);
-      const at = Math.floor(Math.random() * workers.length);
-      const dead = workers[at];
-      if (dead !== undefined) ended.push(dead[Symbol.asyncDispose]());
-      workers = workers.toSpliced(at, 1, new TestWorker(url, ["-j", "2"]));
-      if (kills % 15 === 7) {
-        await postgres.kill();
-        await delay(Math.random() * 500);
-        await postgres.restart();
-      }
-      if (kills % 40 === 20) {
-        follower.child.kill("SIGKILL");
-        await follower.finished;
-        follower = startCli(["attach", url, "-q"], { cwd: here.path });
-      }
-    }
-    const outcome = await follower.finished;
-    expect([outcome.code, outcome.stderr]).toEqual([1, expect.anything()]);
-  } finally {
-    follower.child.kill("SIGKILL");
-    await Promise.all([...ended, ...workers.map((worker) => worker[Symbol.asyncDispose]())]);
-  }
-  await expectOnce(here.path, url, count);
-  // A trial that was running in three of the workers that were killed is an error, and says so.
-  const ofTask = Map.groupBy(resultIn(here.path).trials, ({ task: name }) => name);
-  for (const [name, expected] of [
-    ["a", "pass"],
-    ["b", "fail"],
-    ["c", "pass"],
-  ] as const)
-    for (const { verdict, error } of ofTask.get(name) ?? [])
-      expect([verdict, error?.code], error?.message).toEqual(
-        error === undefined ? [expected, undefined] : ["error", "worker/lost"],
-      );
-});
-
-it("a trial that ends three workers is an error, and not tried again; those that ran beside it pass", async () => {
-  const url = await newDatabase();
-  using here = folderOf({
-    "tasks/a.yaml": task("a", 2),
-    // It ends the worker: the parent of the shell.
-    "tasks/b.yaml": task("b", 0).replace("sleep 0", "sleep 0.5; kill -9 $PPID; sleep 60"),
-    "tasks/c.yaml": task("c", 2),
-  });
-  const follower = startCli(["run", "tasks", "--backend", url, "--reporter", "json"], { cwd: here.path });
-  for (let dead = 0; dead < 3; dead++) {
-    // All at once at first; afterwards each alone.
-    await using worker = new TestWorker(url, ["-j", "3"]);
-    await worker.cli.finished;
-  }
-  await follower.until(/no worker is there any more/);
-  await using _ = new TestWorker(url);
-  const { code, stdout } = await follower.finished;
-  expect([code, rows(JSON.parse(stdout) as RunResult)]).toEqual([
-    3,
-    ["pass", "error", "pass"].map((verdict) => expect.objectContaining({ verdict })),
-  ]);
-  expect(resultIn(here.path).trials[1]?.error?.code).toBe("worker/lost");
 });
 
 it("Ctrl-C lets no further trial begin, and resume goes on with the others", async () => {
@@ -268,27 +107,6 @@ toolHealthSuites:
     expect.stringContaining("note: all trials had begun before: the budget of 1 call is used up"),
   ]);
   expect(stdout).not.toMatch(/No further trial began|larger budget/);
-});
-
-it("a run that was stopped ends also when the worker of its last trial is gone, and can go on", async () => {
-  const url = await newDatabase();
-  using shared = folderOf({});
-  // Only the first one to try it waits.
-  using here = folderOf({
-    "tasks/a.yaml": task("a", 0).replace("sleep 0", `mkdir ${shared.path}/mark && sleep 60`),
-    "tasks/b.yaml": task("b", 0),
-  });
-  const first = new TestWorker(url, ["-j", "1"]);
-  const follower = startCli(["run", "tasks", "--backend", url, "-q"], { cwd: here.path });
-  await expect.poll(() => readdirSync(shared.path), { timeout: 60_000 }).toEqual(["mark"]);
-  follower.child.kill("SIGINT");
-  await follower.until(/no further trial begins/);
-  await first[Symbol.asyncDispose]();
-  expect((await follower.finished).code).toBe(130);
-  await using _ = new TestWorker(url);
-  const resumed = await startCli(["resume", `${url}#latest`], { cwd: here.path }).finished;
-  expect([resumed.code, resultIn(here.path).summary]).toMatchObject([0, { pass: 2 }]);
-  await expectOnce(here.path, url, 2);
 });
 
 it("a worker that cannot run a run says why, here and there, and takes nothing", async () => {
@@ -445,115 +263,13 @@ it("a worker that is told to end finishes what it runs; told twice it gives it b
   expect(code).toBe(0);
 });
 
-/** Passes connections on until it is told to drop everything without closing. */
-async function stallingProxy(
-  port: number,
-): Promise<{ readonly port: number; stall(isStalled: boolean): void } & Disposable> {
-  const sockets = new Set<Socket>();
-  let isStalled = false;
-  const server = createServer((client) => {
-    const upstream = connect(port, "127.0.0.1");
-    for (const [from, to] of [
-      [client, upstream],
-      [upstream, client],
-    ] as const) {
-      sockets.add(from);
-      from.on("data", (bytes) => void (isStalled || to.write(bytes)));
-      from.on("close", () => to.destroy());
-      from.on("error", () => to.destroy());
-    }
-  });
-  await new Promise<void>((done) => server.listen(0, "127.0.0.1", done));
-  const address = server.address();
-  return {
-    port: typeof address === "object" && address !== null ? address.port : 0,
-    stall(now) {
-      isStalled = now;
-      // What was dropped cannot be made good: those connections are dead, as behind a router that forgot them.
-      if (!now) for (const socket of sockets) socket.destroy();
-    },
-    [Symbol.dispose]() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-    },
-  };
-}
-
-it("a network that drops everything for a while delays the run, and nothing else", async () => {
-  const url = await newDatabase();
-  using proxy = await stallingProxy(postgres.port);
-  const through = new URL(url);
-  through.host = `127.0.0.1:${proxy.port}`;
-  using here = folderOf(tasks(0.2));
-  await using _ = together(new TestWorker(url, ["-j", "1"]), new TestWorker(through.href, ["-j", "2"]));
-  const follower = startCli(["run", "tasks", "-n", "10", "--backend", through.href, "-q"], {
-    cwd: here.path,
-  });
-  await expect
-    .poll(() => query(url, "SELECT FROM mcpvals.trials WHERE state = 'ended'").catch(() => []), {
-      timeout: 60_000,
-    })
-    .not.toEqual([]);
-  proxy.stall(true);
-  await delay(3000);
-  proxy.stall(false);
-  const { code, stderr } = await follower.finished;
-  expect([code, stderr]).toEqual([1, expect.anything()]);
-  await expectOnce(here.path, url, 30);
-});
-
-it("a worker that may be idle for a while ends when the database does not answer for so long", async () => {
-  const url = await newDatabase();
-  const proxy = await stallingProxy(postgres.port);
-  const through = new URL(url);
-  through.host = `127.0.0.1:${proxy.port}`;
-  using here = folderOf({ "tasks/a.yaml": task("a", 60) });
-  const follower = startCli(["run", "tasks", "-n", "2", "-j", "1", "--backend", url], { cwd: here.path });
-  await using first = new TestWorker(url, ["-j", "1"]);
-  await expect
-    .poll(() => query(url, "SELECT FROM mcpvals.trials WHERE state = 'running'").catch(() => []), {
-      timeout: 60_000,
-    })
-    .toHaveLength(1);
-  // It has joined the run, and waits for the other to give its trial up.
-  await using second = new TestWorker(through.href, ["-j", "1", "--idle", "1s"]);
-  await expect
-    .poll(() => existsSync(second.folder) && readdirSync(second.folder).filter((name) => name !== "alive"), {
-      timeout: 60_000,
-    })
-    .toHaveLength(1);
-  proxy[Symbol.dispose]();
-  const { code, stderr } = await second.cli.finished;
-  expect([code, stderr]).toEqual([3, expect.stringContaining("store/unreachable")]);
-  expect(readdirSync(second.folder)).toEqual(["alive"]);
-  expect(first.cli.child.exitCode).toBeNull();
-  // Interrupted twice, the run is cancelled, and there is a report.
-  follower.child.kill("SIGINT");
-  await follower.until(/no further trial begins/);
-  await delay(150);
-  follower.child.kill("SIGINT");
-  const cancelled = await follower.finished;
-  expect([cancelled.code, cancelled.stdout]).toEqual([
-    130,
-    expect.stringContaining("The run was interrupted"),
-  ]);
-  await expect
-    .poll(() => query(url, "SELECT state, interrupted FROM mcpvals.trials ORDER BY state"), {
-      timeout: 60_000,
-    })
-    .toEqual([
-      { state: "cancelled", interrupted: false },
-      { state: "ended", interrupted: true },
-    ]);
-});
-
 it("says what is wrong with a database", async () => {
   const url = await newDatabase();
   using here = folderOf(tasks());
   const say = async (address: string): Promise<readonly unknown[]> => {
     const { code, stderr } = await startCli(["run", "tasks", "--backend", address], { cwd: here.path })
       .finished;
-    expect(stderr).not.toContain(encodeURIComponent(postgres.password));
+    expect(stderr).not.toContain(encodeURIComponent(postgres.server.password));
     return [code, stderr];
   };
   const changed = (change: (parts: URL) => void): string => {
