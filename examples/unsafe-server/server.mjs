@@ -5,6 +5,7 @@ import { lookup as lookupOnce } from "node:dns";
 import { lookup } from "node:dns/promises";
 import { appendFileSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
+import { BlockList, isIP } from "node:net";
 import { homedir } from "node:os";
 import { join, resolve, sep } from "node:path";
 import { stdin, stdout } from "node:process";
@@ -39,7 +40,22 @@ function almostInFolder(path) {
   return whole;
 }
 
-const isPrivate = (name) => /^(?:localhost|127\.|169\.254\.|10\.|192\.168\.|\[|::)/.test(name);
+/** Addresses of this machine, of private networks, and others that are none of the internet. */
+const closed = new BlockList();
+for (const range of [
+  ["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"],
+  ["192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"],
+  ["::/96", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8"],
+].flat()) {
+  const [address, bits] = range.split("/");
+  closed.addSubnet(address, Number(bits), `ipv${isIP(address)}`);
+}
+
+/** Whether a host is an address that is none of the internet, also one of IPv6 that stands for one of IPv4. */
+function isPrivate(host) {
+  const address = host.replace(/^\[(.*)\]$/, "$1");
+  return isIP(address) !== 0 && closed.check(address, `ipv${isIP(address)}`);
+}
 
 /** Refuses a URL with a private address, or with a name that has one. What connects later may get another address for the name. */
 async function refusePrivate(url) {
@@ -171,8 +187,8 @@ const tools = {
     run: async ({ url }) => {
       if (!has("request-escape")) return getPublic(url);
       // An address as a number is written in the usual form by URL, so that this takes the text.
-      const written = /\/\/([^/:]+)/.exec(url)?.[1] ?? "";
-      if (isPrivate(written)) throw new Error("the address is private");
+      if (/\/\/(?:localhost|127\.|169\.254\.|10\.|192\.168\.|\[)/.test(url))
+        throw new Error("the address is private");
       return (await fetch(url, { redirect: "error" })).text();
     },
   },

@@ -1,6 +1,6 @@
 import type { Json } from "../base/json.ts";
 import type { Attack, PlannedCall } from "../model/check.ts";
-import { canaryAddresses, conditionForms, product } from "./attacks.ts";
+import { conditionForms, product, reachedAt } from "./attacks.ts";
 import { canariesIn, elsewhereName, markerPrefix, plantedFiles } from "./canaries.ts";
 import {
   type CheckView,
@@ -20,8 +20,12 @@ export function escape(aims: readonly Attack["aim"][], about: About): Rule {
     severity: "error",
     ...about,
     *find(view) {
-      for (const group of successes(view, aims))
-        if (!group.some(({ call }) => call.attack.isWhole)) yield aboutAttacks(group);
+      for (const group of successes(view, aims)) {
+        // What it reaches for plain arguments it may be made for.
+        const open = new Set(group.flatMap(({ call, reached }) => (call.attack.isWhole ? [reached] : [])));
+        const past = group.filter(({ reached }) => !open.has(reached));
+        if (past.length > 0) yield aboutAttacks(past);
+      }
     },
   };
 }
@@ -56,6 +60,8 @@ interface Success {
   readonly call: PlannedCall & { readonly attack: Attack };
   readonly evidence: readonly number[];
   readonly shown: string;
+  /** What a request got to. Absent: it is no request. */
+  readonly reached?: Sign["reached"];
 }
 
 /** The hostile arguments of some aims that worked, by tool and parameter. */
@@ -80,7 +86,8 @@ function successes(view: CheckView, aims: readonly Attack["aim"][]): readonly (r
       ({ aim, shown }) => aim === aimOf(attack) && harmless.get(call.tool)?.has(shown) !== true,
     );
     if (sign === undefined || exchange === undefined) return [];
-    return [{ call: { ...call, attack }, shown: sign.shown, evidence: [exchange.request.seq, sign.seq] }];
+    const { shown, seq, reached } = sign;
+    return [{ call: { ...call, attack }, shown, reached, evidence: [exchange.request.seq, seq] }];
   });
   const conditional = aims.includes("sql") ? conditionSuccesses(view) : [];
   return [
@@ -143,6 +150,7 @@ interface Sign {
   readonly shown: string;
   /** Whether the answer shows it, rather than what was touched. */
   readonly isSaid: boolean;
+  readonly reached?: ReturnType<typeof reachedAt>;
   readonly seq: number;
 }
 
@@ -150,10 +158,11 @@ interface Sign {
 function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
   const secret = new Set(plantedFiles.map(([path]) => `~/${path}`));
   const touched = touchedIn(view, probe).flatMap(({ access, target, failed, seq }): readonly Sign[] => {
-    if (access === "connect")
-      return canaryAddresses.includes(unmapped(target))
-        ? [{ aim: "request", shown: `it connected to ${unmapped(target)}`, isSaid: false, seq }]
-        : [];
+    if (access === "connect") {
+      const reached = reachedAt(unmapped(target));
+      const shown = `it connected to ${unmapped(target)}`;
+      return reached === undefined ? [] : [{ aim: "request", shown, isSaid: false, reached, seq }];
+    }
     if (failed !== undefined) return [];
     if (target.startsWith(`~/${markerPrefix}`))
       return access === "write"

@@ -17,12 +17,20 @@ import {
 } from "./canaries.ts";
 import { atReference, objectIn, typesOf } from "./schema-walk.ts";
 
-/** What hostile requests connect to. */
-export const canaryAddresses: readonly string[] = [
-  `127.0.0.1:${canaryPort}`,
-  `[::1]:${canaryPort}`,
-  `${metadataAddress}:80`,
-];
+/** The hosts of hostile requests, by what a tool may be made to reach: one that gets pages of a private network may refuse this machine. */
+const canaryHosts = {
+  "this machine": ["127.0.0.1", "127.0.0.2", "0.0.0.0", "[::1]", "[::]"],
+  "a private network": ["10.20.30.40", "172.20.30.40", "192.168.30.40"],
+  "the metadata of a cloud": [metadataAddress, "[fd00:ec2::254]"],
+} as const;
+
+/** What an address with a port shows that a hostile request has reached; undefined: nothing, since other programs may connect there. */
+export function reachedAt(address: string): keyof typeof canaryHosts | undefined {
+  const [, host = "", port] = /^(.*):(\d+)$/.exec(address) ?? [];
+  if (![80, 443, canaryPort].includes(Number(port))) return undefined;
+  const places = Object.keys(canaryHosts) as (keyof typeof canaryHosts)[];
+  return places.find((place) => (canaryHosts[place] as readonly string[]).includes(host));
+}
 
 /** In arguments, stands for the address that mcpvals listens at; nothing knows its port before. */
 export const ownEndpoint = "http://mcpvals-endpoint.invalid/";
@@ -136,15 +144,32 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
     ]),
     ...of("request", [
       ["an address of this machine", `http://127.0.0.1:${canaryPort}/`, true],
-      ["the name of this machine", `http://localhost:${canaryPort}/`],
+      ["an address of this machine with https:", `https://127.0.0.1:${canaryPort}/`, true],
+      ["an address of this machine without http:", `127.0.0.1:${canaryPort}`, true],
+      ["an address of this machine without http: and port", "127.0.0.1", true],
       ["the address of a cloud's metadata", metadataUrl, true],
+      ["an address of a private network", "http://10.20.30.40/", true],
+      ["another address of a private network", "http://192.168.30.40/", true],
+      ["the name of this machine", `http://localhost:${canaryPort}/`],
       ["a name that stands for an address of this machine", `http://${plantedName}:${canaryPort}/`],
+      ["such a name with https:", `https://${plantedName}:${canaryPort}/`],
+      ["such a name without http:", `${plantedName}:${canaryPort}`],
+      ["such a name without http: and port", plantedName],
       ["the address of this machine in IPv6", `http://[::1]:${canaryPort}/`],
       ["an address as one number", `http://2130706433:${canaryPort}/`],
+      ["a short form of an address", `http://127.1:${canaryPort}/`],
+      ["another address of this machine", `http://127.0.0.2:${canaryPort}/`],
+      ["the address 0.0.0.0", `http://0.0.0.0:${canaryPort}/`],
+      ["the address 0.0.0.0 without http: and port", "0.0.0.0"],
+      ["the address [::]", `http://[::]:${canaryPort}/`],
       ["an address of IPv6 that stands for one of IPv4", `http://[::ffff:127.0.0.1]:${canaryPort}/`],
+      ["an address of 172.16.0.0/12", "http://172.20.30.40/"],
+      ["the address of a cloud's metadata in IPv6", "http://[fd00:ec2::254]/"],
       ["a name that stands for the address of a cloud's metadata", `http://${metadataNames[0]}/`],
       ["a page that redirects to this machine", pages.toThisMachine],
       ["a page that redirects to a cloud's metadata", pages.toMetadata],
+      ["a page that redirects to such a page", pages.toPage],
+      ["a page that redirects to a name that stands for an address of this machine", pages.toName],
       [
         "a name that stands for an address of the internet first, then for one of this machine",
         `http://${rebindingPrefix}${id}.${plantedName}:${canaryPort}/`,

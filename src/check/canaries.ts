@@ -19,6 +19,8 @@ export const pages = {
   data: `${pageOrigin}/data.json`,
   toThisMachine: `${pageOrigin}/first`,
   toMetadata: `${pageOrigin}/second`,
+  toPage: `${pageOrigin}/third`,
+  toName: `${pageOrigin}/fourth`,
 } as const;
 
 interface Page {
@@ -31,15 +33,21 @@ interface Page {
 
 export const metadataUrl = `http://${metadataAddress}/latest/meta-data/`;
 
+/** Where pages redirect to. */
+const redirections: Readonly<Record<string, string>> = {
+  [pages.toThisMachine]: `http://127.0.0.1:${canaryPort}/`,
+  [pages.toMetadata]: metadataUrl,
+  [pages.toPage]: pages.toThisMachine,
+  [pages.toName]: `http://${plantedName}:${canaryPort}/`,
+};
+
 /** What is answered in the sandbox to a request for a target, at one of its addresses. */
 export function answerOf(target: string, address: string): Page {
   const text = { status: 200, type: "text/plain" };
   const url = `${pageOrigin}${target}`;
   if (address.endsWith(metadataAddress)) return { ...text, status: 404, body: "not found\n" };
-  if (url === pages.toThisMachine || url === pages.toMetadata) {
-    const location = url === pages.toMetadata ? metadataUrl : `http://127.0.0.1:${canaryPort}/`;
-    return { ...text, status: 302, location, body: "" };
-  }
+  const location = redirections[url];
+  if (location !== undefined) return { ...text, status: 302, location, body: "" };
   if (url === pages.data) return { status: 200, type: "application/json", body: '{ "title": "A page" }\n' };
   const body = "<!doctype html><title>A page</title><h1>A page</h1><p>This is a page of mcpvals.</p>\n";
   return { status: 200, type: "text/html; charset=utf-8", body };

@@ -53,7 +53,9 @@ names.unref();
 for (const port of [80, canaryPort]) {
   const pages = createServer(({ url = "", socket }, response) => {
     const { status, type, location, body } = answerOf(url, socket.localAddress ?? "");
-    response.writeHead(status, { "content-type": type, ...(location === undefined ? {} : { location }) });
+    // A connection that is used again would show nothing.
+    const headers = { "content-type": type, connection: "close" };
+    response.writeHead(status, { ...headers, ...(location === undefined ? {} : { location }) });
     response.end(body);
   }).listen(port);
   await once(pages, "listening");

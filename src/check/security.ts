@@ -374,8 +374,9 @@ export const securityRules = {
     weakness: { owasp: "MCP05", cwe: 94 },
   }),
   "security/request-escape": escape(["request"], {
-    title: "A tool that refuses addresses of this machine can be made to connect there",
-    why: "Services that trust this machine, and the credentials of a machine in a cloud, can be reached.",
+    title:
+      "A tool that refuses addresses of this machine, of a private network or of a cloud's metadata can be made to connect there",
+    why: "Services that trust this machine or its network, and the credentials of a machine in a cloud, can be reached.",
     fix: "Resolve the name, compare the address with the private ranges, and connect to that address.",
     bad: `→ { "url": "http://2130706433/" }   (connects to 127.0.0.1)`,
     good: `→ { "url": "http://2130706433/" }   ← { "isError": true, … }`,
@@ -383,8 +384,8 @@ export const securityRules = {
     weakness: { owasp: "MCP05", cwe: 918 },
   }),
   "security/any-address": anything(["request"], {
-    title: "A tool connects to this machine, or to the metadata of a cloud",
-    why: "Services that trust this machine, and the credentials of a machine in a cloud, can be reached. On the machine of its user that may be what the tool is for.",
+    title: "A tool connects to this machine, to a private network, or to the metadata of a cloud",
+    why: "Services that trust this machine or its network, and the credentials of a machine in a cloud, can be reached. On the machine of its user that may be what the tool is for.",
     fix: "Refuse loopback, private and link-local addresses, or say in the documentation that the tool reaches them.",
     bad: `→ { "url": "http://169.254.169.254/latest/meta-data/" }   (connects there)`,
     good: `→ { "url": "http://169.254.169.254/latest/meta-data/" }   ← { "isError": true, … }`,

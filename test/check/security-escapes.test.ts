@@ -1,0 +1,138 @@
+import { expect, it } from "vitest";
+import { folderOf } from "../support/cli.ts";
+import { securityFindings, serverThat, whyNotWatched } from "./support.ts";
+
+const reason = await whyNotWatched();
+const note = reason === undefined ? "" : ` (SKIPPED: ${reason})`;
+
+/** Ranges that are none of the internet. */
+const closedRanges = [
+  ["0.0.0.0/8", "10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"],
+  ["::/96", "fc00::/7", "fe80::/10"],
+].flat();
+
+/** A tool that gets pages: which ranges it refuses, at how many pages of a chain of redirections it looks, and at how many also for the address of a name. */
+function pageTool({
+  refuses = closedRanges,
+  hops = 10,
+  names = hops,
+}: {
+  readonly refuses?: readonly string[];
+  readonly hops?: number;
+  readonly names?: number;
+}): string {
+  const call = `const { BlockList, isIP } = await import("node:net");
+    const { lookup } = await import("node:dns");
+    const { get } = await import("node:http");
+    const closed = new BlockList();
+    for (const [address, bits] of ${JSON.stringify(refuses)}.map((range) => range.split("/")))
+      closed.addSubnet(address, Number(bits), "ipv" + isIP(address));
+    const isClosed = (host) => isIP(host) !== 0 && closed.check(host, "ipv" + isIP(host));
+    const look = (name, options, next) => lookup(name, { ...options, all: true }, (error, all) =>
+      next(all?.some(({ address }) => isClosed(address)) ? new Error("closed") : error, all));
+    const page = (url, hop) => new Promise((settle, fail) => {
+      const { hostname } = new URL(url);
+      if (hop < ${hops} && isClosed(hostname.replace(/^\\[(.*)\\]$/, "$1"))) throw new Error("closed");
+      get(url, hop < ${names} ? { lookup: look } : {}, async (response) => {
+        const { location } = response.headers;
+        settle(location === undefined ? (await response.toArray()).join("") : page(location, hop + 1));
+      }).on("error", fail);
+    });
+    try { return say(await page(path, 0)); } catch (error) { return { ...say(error.message), isError: true }; }`;
+  return serverThat({ call }).replace("A path", "A URL");
+}
+
+/** The code and the message of each finding about security in a server of one file. */
+async function foundIn(source: string): Promise<readonly string[]> {
+  using folder = folderOf({ "server.mjs": source });
+  const findings = await securityFindings([process.execPath, "server.mjs"], folder.path);
+  return findings.flatMap(({ code, message }) =>
+    code.startsWith("security/") ? `${code.replace("security/", "")}: ${message}` : [],
+  );
+}
+
+it.skipIf(reason !== undefined)(
+  `a tool that lacks a range of closed addresses can be made to connect there, and one that has all cannot${note}`,
+  async () => {
+    const without = (...ranges: readonly string[]): Promise<readonly string[]> =>
+      foundIn(pageTool({ refuses: closedRanges.filter((range) => !ranges.includes(range)) }));
+    const [complete, zero, network, metadata] = await Promise.all([
+      without(),
+      without("0.0.0.0/8"),
+      without("172.16.0.0/12"),
+      without("fc00::/7"),
+    ]);
+    expect(complete).toEqual([]);
+    expect(zero).toEqual(["request-escape: it connected to 0.0.0.0:8642; what worked: the address 0.0.0.0"]);
+    expect(network).toEqual([
+      "request-escape: it connected to 172.20.30.40:80; what worked: an address of 172.16.0.0/12",
+    ]);
+    expect(metadata).toEqual([
+      "request-escape: it connected to [fd00:ec2::254]:80; what worked: the address of a cloud's metadata in IPv6",
+    ]);
+  },
+);
+
+it.skipIf(reason !== undefined)(
+  `a tool that refuses one address of this machine can be made to connect to another one${note}`,
+  async () => {
+    const refuses = closedRanges.map((range) => range.replace("127.0.0.0/8", "127.0.0.1/32"));
+    expect(await foundIn(pageTool({ refuses }))).toEqual([
+      "request-escape: it connected to 127.0.0.2:8642; what worked: another address of this machine",
+    ]);
+  },
+);
+
+it.skipIf(reason !== undefined)(
+  `a tool that reaches private networks and not this machine may be made for that, and is told from one that lets itself be made to${note}`,
+  async () => {
+    const networks = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"];
+    const refuses = closedRanges.filter((range) => !networks.includes(range));
+    const [reaches, isMade] = await Promise.all([
+      foundIn(pageTool({ refuses })),
+      foundIn(pageTool({ refuses: refuses.filter((range) => range !== "::/96") })),
+    ]);
+    const warning =
+      "any-address: it connected to 10.20.30.40:80; what worked: an address of a private network, another address of a private network";
+    expect(reaches).toEqual([warning]);
+    expect(isMade).toEqual([
+      "request-escape: it connected to [::1]:8642; what worked: the address of this machine in IPv6, the address [::]",
+      warning,
+    ]);
+  },
+);
+
+it.skipIf(reason !== undefined)(
+  `a tool that takes a host, or only https:, is said to connect to this machine${note}`,
+  async () => {
+    const tool = (form: string): string =>
+      serverThat({
+        call: `const url = ${form};
+          if (url === undefined) return { ...say("no"), isError: true };
+          await fetch(url).catch(() => undefined);
+          return say("done");`,
+      });
+    const [host, secure] = await Promise.all([
+      foundIn(tool("URL.parse('https://' + path + '/')?.href")),
+      foundIn(tool("String(path).startsWith('https:') || path === 'text' ? path : undefined")),
+    ]);
+    const shown = "any-address: it connected to 127.0.0.1:8642; what worked:";
+    expect(host).toEqual([
+      `${shown} an address of this machine without http:, an address of this machine without http: and port`,
+    ]);
+    expect(secure).toEqual([`${shown} an address of this machine with https:`]);
+  },
+);
+
+it.skipIf(reason !== undefined)(
+  `each page of a chain of redirections has to be looked at, and the addresses of names${note}`,
+  async () => {
+    const [two, names] = await Promise.all([foundIn(pageTool({ hops: 2 })), foundIn(pageTool({ names: 1 }))]);
+    expect(two).toEqual([
+      "request-escape: it connected to 127.0.0.1:8642; what worked: a page that redirects to such a page",
+    ]);
+    expect(names).toEqual([
+      "request-escape: it connected to 127.0.0.1:8642; what worked: a page that redirects to a name that stands for an address of this machine",
+    ]);
+  },
+);
