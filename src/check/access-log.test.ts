@@ -7,7 +7,8 @@ function read(...lines: readonly string[]): readonly string[] {
   const text = lines.map((line) => `${line}\n`).join("");
   const middle = Math.floor(text.length / 2);
   return [...log.push(text.slice(0, middle)), ...log.push(text.slice(middle))].map(
-    ({ access, target, failed }) => `${access} ${target}${failed === undefined ? "" : ` ${failed}`}`,
+    ({ access, target, failed, isFolder }) =>
+      `${access} ${target}${isFolder === true ? "/" : ""}${failed === undefined ? "" : ` ${failed}`}`,
   );
 }
 
@@ -19,6 +20,7 @@ it("tells files, programs and connections apart", () => {
       `5 openat(AT_FDCWD</folder>, "b.txt", O_WRONLY|O_CREAT, 0666) = -1 EROFS (Read-only file system)`,
       `5 openat(AT_FDCWD</folder>, "db", O_RDWR|O_CREAT, 0644) = 22</folder/db>`,
       `5 openat(AT_FDCWD</folder>, "folder", O_RDONLY|O_DIRECTORY) = 23</folder/folder>`,
+      `5 openat(AT_FDCWD</folder>, "part", O_PATH|O_NOFOLLOW) = 24</folder/part>`,
       `6 execve("/bin/sh", ["sh", "-c", "x"], 0x1 /* 3 vars */) = 0`,
       `5 unlink("/folder/c.txt") = 0`,
       `5 rename("/folder/d.txt", "/folder/e.txt") = 0`,
@@ -34,6 +36,7 @@ it("tells files, programs and connections apart", () => {
     "read /folder/a.txt",
     "write /folder/b.txt EROFS",
     "read /folder/db",
+    "read /folder/folder/",
     "run /bin/sh",
     "delete /folder/c.txt",
     "delete /folder/d.txt",

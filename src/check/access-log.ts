@@ -7,6 +7,8 @@ export interface Access {
   readonly failed?: string;
   /** Only the mode of the file is written, as by `chmod`. */
   readonly isMode?: true;
+  /** The names in a folder are read. */
+  readonly isFolder?: true;
 }
 
 /** The system calls that are watched; an older `strace` need not know those with a question mark. */
@@ -64,13 +66,16 @@ function accessesOf(
     case "openat":
     case "openat2":
     case "creat": {
-      if (args.includes("O_DIRECTORY")) return [];
+      // That only gives the file a number, as programs do that look where a path leads.
+      if (args.includes("O_PATH")) return [];
+      const isFolder = args.includes("O_DIRECTORY");
       // Opening for both is what databases do that only read; a comparison shows what was written.
       const writes = name === "creat" || /O_(?:WRONLY|TRUNC)/.test(args);
       return [
         {
           access: writes ? "write" : "read",
           target: opened === undefined ? at(first) : unescaped(opened),
+          ...(isFolder ? { isFolder } : {}),
         },
       ];
     }

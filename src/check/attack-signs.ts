@@ -1,7 +1,7 @@
 import type { Json } from "../base/json.ts";
 import type { Attack, PlannedCall } from "../model/check.ts";
 import { conditionForms, product, reachedAt } from "./attacks.ts";
-import { canariesIn, elsewhereName, markerPrefix, plantedFiles } from "./canaries.ts";
+import { canariesIn, isSecret, markerPrefix } from "./canaries.ts";
 import {
   type CheckView,
   exchangesOf,
@@ -10,7 +10,7 @@ import {
   resultOf,
   type Rule,
 } from "./check-view.ts";
-import { doing, touchedIn } from "./touched.ts";
+import { touchedIn, whatHappened } from "./touched.ts";
 
 type About = Omit<Rule, "severity" | "find">;
 
@@ -156,21 +156,21 @@ interface Sign {
 
 /** What in a probe would show that an attack worked. */
 function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
-  const secret = new Set(plantedFiles.map(([path]) => `~/${path}`));
-  const touched = touchedIn(view, probe).flatMap(({ access, target, failed, seq }): readonly Sign[] => {
+  const touched = touchedIn(view, probe).flatMap((event): readonly Sign[] => {
+    const { access, target, failed, seq } = event;
     if (access === "connect") {
       const reached = reachedAt(unmapped(target));
       const shown = `it connected to ${unmapped(target)}`;
       return reached === undefined ? [] : [{ aim: "request", shown, isSaid: false, reached, seq }];
     }
-    if (failed !== undefined) return [];
+    // A tool that adds something to a path opens a file that is not there.
+    if (failed !== undefined && access !== "read") return [];
     if (target.startsWith(`~/${markerPrefix}`))
       return access === "write"
         ? [{ aim: "run", shown: "the file that the command makes is there", isSaid: false, seq }]
         : [];
-    const isSecret = secret.has(target) || target === elsewhereName || target.endsWith("-private/secret.txt");
-    return isSecret && access !== "run"
-      ? [{ aim: "read", shown: `${doing[access]} ${target}`, isSaid: false, seq }]
+    return isSecret(target) && access !== "run"
+      ? [{ aim: "read", shown: whatHappened(event), isSaid: false, seq }]
       : [];
   });
   const said = exchangesOf(probe.exchanges, "tools/call").flatMap((exchange): readonly Sign[] => {

@@ -9,11 +9,13 @@ import {
   metadataNames,
   metadataUrl,
   pages,
+  plantedFolderLink,
   plantedHome,
   plantedLink,
   plantedName,
   plantedNote,
   rebindingPrefix,
+  secretName,
 } from "./canaries.ts";
 import { atReference, objectIn, typesOf } from "./schema-walk.ts";
 
@@ -105,6 +107,8 @@ const sizes: readonly Payload[] = [
 function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
   const key = `${plantedHome}/.ssh/id_rsa`;
   const up = "../".repeat(12);
+  const beside = `${folder.split("/").at(-1)}${besideSuffix}`;
+  const secret = `${secretName}.txt`;
   const marker = `${plantedHome}/${markerPrefix}${id}`;
   // Either needs no PATH. One works without a shell or with `>` refused, the other where a shell is all that is there.
   const touch = (form: number): string => `/bin/touch ${marker}-${form}`;
@@ -118,11 +122,20 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
       ["an absolute path", key, true],
       ["an absolute path beside all its folders", elsewhereFile, true],
       ["an absolute path as a URL", `file://${key}`, true],
+      ["an absolute path of a folder", `${plantedHome}/.ssh`, true],
       ["../ before the path", `${up}${key.slice(1)}`],
-      ["its folder, then ../", `${folder}/../${folder.split("/").at(-1)}${besideSuffix}`],
-      ["a folder whose name begins with that of its own", `${folder}${besideSuffix}`],
+      ["its folder, then ../", `${folder}/../${beside}/${secret}`],
+      ["a folder whose name begins with that of its own", `${folder}${besideSuffix}/${secret}`],
+      ["a path in such a folder, without .txt", `${folder}${besideSuffix}/${secretName}`],
+      ["../ before such a path", `../${beside}/${secretName}`],
+      ["such a folder itself", `${folder}${besideSuffix}`],
+      ["../ before such a folder", `../${beside}`],
       ["a link in its folder", `${folder}/${plantedLink}`],
       ["the name of a link", plantedLink],
+      ["a file in a folder that is a link", `${folder}/${plantedFolderLink}/${secret}`],
+      ["such a file by its name", `${plantedFolderLink}/${secret}`],
+      ["a folder that is a link", `${folder}/${plantedFolderLink}`],
+      ["such a folder by its name", plantedFolderLink],
       ["../ in percent-encoding", encodeURIComponent(`${up}${key.slice(1)}`).replaceAll(".", "%2e")],
       ["../ written twice into itself", `${"....//".repeat(12)}${key.slice(1)}`],
       ["../ in wide letters of Unicode", `${"．．／".repeat(12)}${key.slice(1)}`],

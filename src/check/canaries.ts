@@ -55,16 +55,20 @@ export function answerOf(target: string, address: string): Page {
 
 /** Where the folders are that the server was given. */
 export const plantedFolders = `${plantedRoot}/folders`;
-/** In the first folder of the server: a file, and a link to a planted secret. */
+/** In the first folder of the server: a file, a link to a planted secret, and a link to the folder of {@link elsewhereFile}. */
 export const plantedNote = "mcpvals-note.txt";
 export const plantedLink = "mcpvals-link";
-/** Beside the first folder of the server: added to its path. */
-export const besideSuffix = "-private/secret.txt";
+export const plantedFolderLink = "mcpvals-folder";
+/** A folder beside the first one of the server, as what is added to its path, and the names of the files in it: tools add some endings. */
+export const besideSuffix = "-private";
+export const secretName = "secret";
+export const secretEndings: readonly string[] = [".txt", ".md", ".json"];
 /**
  * A file in no folder of the server, and what it is called in reports: on the same file system as these, so that it can be moved there.
  */
-export const elsewhereFile: string = `${plantedFolders}/mcpvals-elsewhere/secret.txt`;
-export const elsewhereName = "{elsewhere}/secret.txt";
+export const elsewhereFile: string = `${plantedFolders}/mcpvals-elsewhere/${secretName}.txt`;
+/** How its folder is called in reports. */
+export const elsewhereLabel = "{elsewhere}";
 /** How the names of files begin that a hostile argument makes, in the home folder. */
 export const markerPrefix = "mcpvals-marker-";
 
@@ -91,6 +95,21 @@ export const plantedVariables: Readonly<Record<string, string>> = Object.fromEnt
 );
 export const besideSecret: string = secrets.find(([place]) => place === besidePlace)?.[1] ?? "";
 export const elsewhereSecret: string = secrets.find(([place]) => place === elsewherePlace)?.[1] ?? "";
+
+/**
+ * Whether a name in reports is that of a planted secret, also with an ending that a tool adds, or that of a folder in which one is, with a
+ * slash at its end.
+ */
+export function isSecret(name: string): boolean {
+  const ofHome = plantedFiles.map(([path]) => `~/${path}`);
+  const isFile = ofHome.includes(name) || attackedFiles.test(name);
+  return isFile || (name.endsWith("/") && (attackedFiles.test(`${name}${secretName}`) || name === "~/.ssh/"));
+}
+
+/** Those of hostile arguments. The public key beside a private one is no secret. */
+const attackedFiles = new RegExp(
+  String.raw`(?:^~/\.ssh/id_rsa|(?:^\{elsewhere\}|${besideSuffix})/${secretName})(?:\.(?!pub$)[^/]*)?/?$`,
+);
 
 /** The places whose planted secret stands in a text: as it is, in hexadecimal or in Base64, also that of URLs. */
 export function canariesIn(text: string): readonly string[] {

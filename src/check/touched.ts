@@ -80,16 +80,19 @@ function keyOf({ access, target }: Access): string {
 
 /** What an access shows. */
 export function aboutAccess(probe: ProbeView, event: Access): Found {
-  const { access, failed, seq } = event;
-  const target = stableTarget(event);
-  const what =
-    failed === undefined ? `${doing[access]} ${target}` : `${trying[access]} ${target} (${failed})`;
   const [request] = exchangesOf(probe.exchanges, "tools/call");
   return {
     ...placeOf(probe),
-    message: what,
-    evidence: [...(request === undefined ? [] : [request.request.seq]), seq],
+    message: whatHappened(event),
+    evidence: [...(request === undefined ? [] : [request.request.seq]), event.seq],
   };
+}
+
+/** What an access is in words. */
+export function whatHappened(event: Access): string {
+  const { access, failed } = event;
+  const target = stableTarget(event);
+  return failed === undefined ? `${doing[access]} ${target}` : `${trying[access]} ${target} (${failed})`;
 }
 
 /** A target, with a star for what looks random in the name of a file that was written: each check would have another. */

@@ -31,10 +31,12 @@ import {
   besideSecret,
   besideSuffix,
   elsewhereFile,
-  elsewhereName,
+  elsewhereLabel,
   elsewhereSecret,
+  isSecret,
   pageAddress,
   plantedFiles,
+  plantedFolderLink,
   plantedFolders,
   plantedHome,
   plantedLink,
@@ -42,6 +44,8 @@ import {
   plantedNote,
   plantedRoot,
   plantedVariables,
+  secretEndings,
+  secretName,
 } from "./canaries.ts";
 import { gitEntries, isGitIndex } from "./git-index.ts";
 
@@ -296,11 +300,13 @@ export class World implements AsyncDisposable {
         for (const at of installedIn(source)) await symlink(at, join(folder, basename(at)));
       }
       if (index > 0) continue;
-      for (const name of [plantedNote, plantedLink])
+      for (const name of [plantedNote, plantedLink, plantedFolderLink])
         await rm(join(folder, name), { recursive: true, force: true });
       await put(join(folder, plantedNote), "A note of mcpvals.\n");
       await symlink(`${plantedHome}/.ssh/id_rsa`, join(folder, plantedLink));
-      await put(`${folder}${besideSuffix}`, `secret = ${besideSecret}\n`);
+      await symlink(dirname(elsewhereFile), join(folder, plantedFolderLink));
+      for (const ending of secretEndings)
+        await put(`${folder}${besideSuffix}/${secretName}${ending}`, `secret = ${besideSecret}\n`);
       await put(this.#outside(elsewhereFile), `secret = ${elsewhereSecret}\n`);
     }
   }
@@ -335,8 +341,8 @@ export class World implements AsyncDisposable {
     // Git writes its index again when only the times of files differ.
     const isRefreshed = (path: string): boolean =>
       isGitIndex(path) && before.has(path) && before.get(path)?.content === this.#files.get(path)?.content;
-    const traced = (await this.#readLog()).flatMap(({ isMode = false, ...each }): SeenAccess[] => {
-      const target = this.#name(each, isMode);
+    const traced = (await this.#readLog()).flatMap(({ isMode, isFolder, ...each }): SeenAccess[] => {
+      const target = this.#name({ ...each, ...exact({ isMode, isFolder }) });
       if (target === undefined) return [];
       const isFile = each.access !== "connect" && each.access !== "resolve";
       const path = resolve(this.spec.cwd, each.target);
@@ -371,7 +377,7 @@ export class World implements AsyncDisposable {
   }
 
   /** How a target is called in reports, the same in each check; undefined: it does not count. */
-  #name({ access, target, failed }: Access, isMode: boolean): string | undefined {
+  #name({ access, target, failed, isMode, isFolder }: Access): string | undefined {
     // Every name has this address, and is in the record by itself.
     if (access === "connect" && target.startsWith(`${pageAddress}:`)) return undefined;
     if (access === "connect" || access === "resolve") return target;
@@ -382,14 +388,18 @@ export class World implements AsyncDisposable {
     const own = this.#own.find((folder) => isInside(path, folder));
     if (access === "run") return failed !== undefined ? undefined : own === undefined ? path : basename(path);
     const planted = this.#plantedName(path);
+    if (isFolder === true) {
+      const name = `${planted}/`;
+      return isSecret(name) ? name : undefined;
+    }
     if (planted !== undefined) {
-      const isMissing = access === "read" && failed !== undefined;
+      const isMissing = access === "read" && failed !== undefined && !isSecret(planted);
       return isCache(planted) || isMissing ? undefined : planted;
     }
     if (own !== undefined) {
       const name = `{server}${path.slice(own.length)}`;
       // Packages bring programs that they let be run when they start them.
-      return access === "read" || isMode || isCache(name) ? undefined : name;
+      return access === "read" || isMode === true || isCache(name) ? undefined : name;
     }
     if (systemFolders.some((folder) => isInside(path, folder))) return undefined;
     // Some programs look up their user's home folder in another place than HOME.
@@ -406,7 +416,8 @@ export class World implements AsyncDisposable {
   }
 
   #plantedName(path: string): string | undefined {
-    if (path === elsewhereFile) return elsewhereName;
+    const elsewhere = dirname(elsewhereFile);
+    if (isInside(path, elsewhere)) return `${elsewhereLabel}${path.slice(elsewhere.length)}`;
     if (isInside(path, plantedHome)) return `~${path.slice(plantedHome.length)}`;
     const folder = this.#folders.find((each) => path.startsWith(each.path));
     return folder && `${folder.label}${path.slice(folder.path.length)}`;

@@ -42,10 +42,10 @@ function pageTool({
   return serverThat({ call }).replace("A path", "A URL");
 }
 
-/** The code and the message of each finding about security in a server of one file. */
-async function foundIn(source: string): Promise<readonly string[]> {
-  using folder = folderOf({ "server.mjs": source });
-  const findings = await securityFindings([process.execPath, "server.mjs"], folder.path);
+/** The code and the message of each finding about security in a server of one file, which may be given a folder. */
+async function foundIn(source: string, ...args: readonly string[]): Promise<readonly string[]> {
+  using folder = folderOf({ "server.mjs": source, "notes/note.txt": "A note." });
+  const findings = await securityFindings([process.execPath, "server.mjs", ...args], folder.path);
   return findings.flatMap(({ code, message }) =>
     code.startsWith("security/") ? `${code.replace("security/", "")}: ${message}` : [],
   );
@@ -134,5 +134,88 @@ it.skipIf(reason !== undefined)(
     expect(names).toEqual([
       "request-escape: it connected to 127.0.0.1:8642; what worked: a page that redirects to a name that stands for an address of this machine",
     ]);
+  },
+);
+
+/** Findings in a server with the folder `notes`, in which a tool does something with a path; `folder` is that folder in its code. */
+async function foundInFolder(call: string): Promise<readonly string[]> {
+  const source = serverThat({
+    call: `const { existsSync, lstatSync, readdirSync, realpathSync } = await import("node:fs");
+      const { resolve, sep } = await import("node:path");
+      const folder = resolve(process.argv[2]);
+      try { ${call} } catch (error) { return { ...say(error.message), isError: true }; }`,
+  });
+  return foundIn(source, "notes");
+}
+
+/** Code of a tool that refuses paths: by how they begin, or by where they lead when their links are followed. */
+const [byText, byLinks] = ["startsWith(folder)", "startsWith(folder + sep)"].map(
+  (inside, index) => `const file = ${index === 0 ? "whole" : "realpathSync(whole)"};
+    if (file !== folder && !file.${inside}) throw new Error("it is outside of the folder");`,
+);
+
+it.skipIf(reason !== undefined)(
+  `a path to which a tool adds an ending leads out of its folder${note}`,
+  async () => {
+    const reads = (ending: string, checks = ""): string =>
+      `const whole = resolve(folder, path + "${ending}"); ${checks} return say(readFileSync(file, "utf8"));`;
+    const [known, other, looks, careful] = await Promise.all([
+      foundInFolder(reads(".md", byText)),
+      foundInFolder(reads(".note", byText)),
+      foundInFolder(reads(".json", `${byText} if (!existsSync(file)) throw new Error("it is not there");`)),
+      foundInFolder(reads(".md", byLinks)),
+    ]);
+    const unseen = expect.stringContaining(
+      "not-watched: no call without hostile arguments succeeded",
+    ) as unknown;
+    const failing = (ending: string): unknown =>
+      expect.stringMatching(
+        new RegExp(`^path-escape: it tried to read notes-private/secret.txt${ending} \\(ENOENT\\)`),
+      ) as unknown;
+    expect(known).toEqual([failing(".md"), unseen]);
+    expect(other).toEqual([failing(".note"), unseen]);
+    expect(looks).toEqual([
+      "path-escape: the answer has the secret of a file beside its folder; what worked: a path in such a folder, without .txt, ../ before such a path",
+      unseen,
+    ]);
+    expect(careful).toEqual([unseen]);
+  },
+);
+
+it.skipIf(reason !== undefined)(
+  `a link to a folder leads out of the folder of a tool that looks only at the last name of a path${note}`,
+  async () => {
+    const reads = (checks = ""): string =>
+      `const whole = resolve(folder, path); ${checks} return say(readFileSync(file, "utf8"));`;
+    const last = `const file = whole;
+      if (!file.startsWith(folder + sep) || lstatSync(file).isSymbolicLink()) throw new Error("it is outside");`;
+    const [careless, careful] = await Promise.all([
+      foundInFolder(reads(last)),
+      foundInFolder(reads(byLinks)),
+    ]);
+    expect(careless).toEqual([
+      "path-escape: the answer has the secret of a file elsewhere; what worked: a file in a folder that is a link, such a file by its name",
+    ]);
+    expect(careful).toEqual([]);
+  },
+);
+
+it.skipIf(reason !== undefined)(
+  `a list of a folder elsewhere leads out of the folder of a tool${note}`,
+  async () => {
+    const lists = (checks = ""): string =>
+      `const whole = resolve(folder, path); ${checks}
+       if (!lstatSync(file).isDirectory()) throw new Error("it is no folder");
+       return say(readdirSync(file).join());`;
+    const [careless, any, careful] = await Promise.all([
+      foundInFolder(lists(byText)),
+      foundInFolder(lists("const file = whole;")),
+      foundInFolder(lists(byLinks)),
+    ]);
+    expect(careless).toEqual([
+      "path-escape: it read notes-private/; what worked: such a folder itself, ../ before such a folder",
+    ]);
+    expect(any).toEqual(["any-path: it read ~/.ssh/; what worked: an absolute path of a folder"]);
+    expect(careful).toEqual([]);
   },
 );
