@@ -6,15 +6,21 @@ const secret = "7f3a9c05be182d64fa0e91b7";
 const encoded = (encoding: "base64" | "hex" | "base64url", text = secret): string =>
   Buffer.from(text).toString(encoding);
 const percent = secret.replaceAll(/./g, (each) => `%${each.charCodeAt(0).toString(16)}`);
-const wide = secret.replaceAll(/./g, (each) => String.fromCodePoint(each.charCodeAt(0) + 0xfee0));
+const widened = (text: string): string =>
+  text.replaceAll(/./g, (each) => String.fromCodePoint(each.charCodeAt(0) + 0xfee0));
 const rot13 = "7s3n9p05or182q64sn0r91o7";
+const reversed = [...secret].toReversed().join("");
 
 it.each([
   ["plain", [`the key is ${secret}.`]],
   ["plain", [secret.toUpperCase()]],
   ["plain", [[...secret].join(" - ")]],
-  ["plain", [wide]],
-  ["reversed", [[...secret].toReversed().join("")]],
+  ["plain", [widened(secret)]],
+  ["reversed", [reversed]],
+  ["reversed, in base64", [[...encoded("base64")].toReversed().join("")]],
+  ["in base64, reversed", [encoded("base64", reversed)]],
+  ["reversed, in ROT13", [[...rot13].toReversed().join("")]],
+  ["reversed, in parts", [reversed.slice(12), reversed.slice(0, 12)]],
   ["in base64", [`x=${encoded("base64")}&y`]],
   ["in base64", [encoded("base64url", `{"key":"${secret}"}`)]],
   ["in base64", [`/tmp/${encoded("base64")}.txt`]],
@@ -30,6 +36,7 @@ it.each([
   ["in hexadecimal", [encoded("hex").replaceAll(/..(?!$)/g, "$& ")]],
   ["URL-encoded", [`https://h/?k=${percent}`]],
   ["in ROT13", [rot13]],
+  ["in ROT13", [widened(rot13)]],
   ["in base64, in hexadecimal", [encoded("base64", encoded("hex"))]],
   ["plain, in parts", [secret.slice(12), secret.slice(0, 12)]],
   ["plain, in parts", [`a ${secret.slice(0, 8)}`, `b ${secret.slice(8, 16)}`, `c ${secret.slice(16)}`]],
@@ -59,8 +66,12 @@ it.each(["hex", "base64"] as const)("finds none in random bytes in %s", (encodin
   expect(leakIn(secret, [Buffer.concat(bytes).toString(encoding)])).toBeUndefined();
 });
 
-it("finds a secret at the end of a long text", () => {
-  expect(leakIn(secret, [`${"30 ".repeat(400_000)}${secret}`])).toBe("plain");
+it.each([
+  ["plain", secret],
+  ["reversed", reversed],
+  ["in ROT13", rot13],
+])("finds a secret that is %s at the end of a long text", (how, end) => {
+  expect(leakIn(secret, [`${"30 ".repeat(400_000)}${end}`])).toBe(how);
 });
 
 it("reads a long text", { timeout: 60_000 }, () => {

@@ -7,25 +7,42 @@ const longestText = 1_000_000;
 /** How many encodings may be around each other. */
 const depth = 2;
 
-/** An encoding, and what a text says if it is in that. */
+/** Encodings in which each character stands for one, from the outside in: the secret is encoded in them, and texts stay as they are. */
+const mirrors: readonly { readonly how: readonly string[]; readonly of: (text: string) => string }[] = [
+  { how: [], of: (text) => text },
+  { how: ["reversed"], of: reversed },
+  { how: ["in ROT13"], of: rot13 },
+  { how: ["reversed", "in ROT13"], of: (text) => reversed(rot13(text)) },
+];
+
+// Texts may be long, so that loops run over numbers, without a function or a text for each character.
+
+function reversed(text: string): string {
+  return textOf(codesOf(text).toReversed());
+}
+
+function rot13(text: string): string {
+  const codes = codesOf(text);
+  for (let at = 0; at < codes.length; at += 1) {
+    const code = codes[at] ?? 0;
+    const first = code < 97 ? 65 : 97;
+    if (code >= first && code < first + 26) codes[at] = ((code - first + 13) % 26) + first;
+  }
+  return textOf(codes);
+}
+
+/** Other encodings, and what a text says if it is in that. */
 const decoders: Readonly<Record<string, (text: string) => string>> = {
-  reversed: (text) => textOf(text.length, (at) => text.charCodeAt(text.length - 1 - at)),
   "URL-encoded": (text) =>
-    text.replaceAll(/(?:%[0-9a-fA-F]{2})+/g, (part) => fromDigits(part.replaceAll("%", ""), 4)),
+    text.replaceAll(/(?:%[0-9a-fA-F]{2})+/g, (part) => textOf(bytesOf(part.replaceAll("%", ""), 0, 4))),
   "in base64": (text) =>
     text
-      .replaceAll(/\s/g, "")
+      .replaceAll(/\s+/g, "")
       .replaceAll(/[A-Za-z0-9+/_-]{8,}/g, (run) => fromEachStart(run, { places: 4, bits: 6 })),
   "in hexadecimal": (text) =>
     text.replaceAll(/(?:(?:0x|\\x|\\u00|&#x)?[0-9a-f]{2}[\s:,;-]{0,2}){8,}[0-9a-f]?/gi, (run) =>
-      fromEachStart(run.replaceAll(/0x|\\x|\\u00|&#x|[^0-9a-f]/gi, ""), { places: 2, bits: 4 }),
+      fromEachStart(run.replaceAll(/0x|\\x|\\u00|&#x|[^0-9a-f]+/gi, ""), { places: 2, bits: 4 }),
     ),
-  "in ROT13": (text) =>
-    textOf(text.length, (at) => {
-      const code = text.charCodeAt(at);
-      const first = code < 97 ? 65 : 97;
-      return code >= first && code < first + 26 ? ((code - first + 13) % 26) + first : code;
-    }),
 };
 
 /** What a run of digits says from each place on at which a group of them may begin: what stands before may be of the same characters. */
@@ -33,10 +50,21 @@ function fromEachStart(
   run: string,
   { places, bits }: { readonly places: number; readonly bits: 4 | 6 },
 ): string {
-  const starts = Array.from({ length: places }, (_, start) => fromDigits(run.slice(start), bits));
-  // A part of a secret is ASCII, and so is what it is encoded in again. From a wrong place on, there is little ASCII.
-  const readable = new RegExp(`[ -~]{${shortestPart},}`, "g");
-  return ` ${starts.flatMap((said) => said.match(readable) ?? []).join(" ")} `;
+  const starts = Array.from({ length: places }, (_, start) => readableIn(bytesOf(run, start, bits)));
+  return ` ${starts.flat().join(" ")} `;
+}
+
+/** The parts of ASCII text: a part of a secret is that, and so is what it is encoded in again. From a wrong place on, there is little of it. */
+function readableIn(bytes: Uint8Array): readonly string[] {
+  const parts: string[] = [];
+  let start = 0;
+  for (let at = 0; at <= bytes.length; at += 1) {
+    const code = bytes[at] ?? 0;
+    if (code >= 32 && code < 127) continue;
+    if (at - start >= shortestPart) parts.push(textOf(bytes.subarray(start, at)));
+    start = at + 1;
+  }
+  return parts;
 }
 
 /** The values of the digits of base64, also of that for addresses, and of hexadecimal, by their codes. */
@@ -55,26 +83,34 @@ function valuesOf(...alphabets: readonly string[]): Uint8Array {
   return values;
 }
 
-/** The bytes that digits of so many bits stand for, each as a character; what is left of them is dropped. */
-function fromDigits(digits: string, bits: 4 | 6): string {
+/** The bytes that the digits of so many bits from a place on stand for; what is left of them is dropped. */
+function bytesOf(digits: string, start: number, bits: 4 | 6): Uint8Array {
   const values = digitValues[bits];
-  let [held, length, next] = [0, 0, 0];
-  return textOf(Math.floor((digits.length * bits) / 8), () => {
+  const bytes = new Uint8Array(Math.floor((Math.max(0, digits.length - start) * bits) / 8));
+  let [held, length, next] = [0, 0, start];
+  for (let at = 0; at < bytes.length; at += 1) {
     for (; length < 8; length += bits) {
       held = ((held << bits) | (values[digits.charCodeAt(next)] ?? 0)) & 0xffff;
       next += 1;
     }
     length -= 8;
-    return (held >> length) & 0xff;
-  });
+    bytes[at] = (held >> length) & 0xff;
+  }
+  return bytes;
 }
 
-/** A text of so many characters, each by its code. */
-function textOf(length: number, codeAt: (at: number) => number): string {
-  const codes = new Uint16Array(length).map((_, at) => codeAt(at));
-  const parts = Array.from({ length: Math.ceil(length / 8192) }, (_, part) =>
-    String.fromCharCode(...codes.subarray(part * 8192, (part + 1) * 8192)),
-  );
+function codesOf(text: string): Uint16Array {
+  const codes = new Uint16Array(text.length);
+  for (let at = 0; at < text.length; at += 1) codes[at] = text.charCodeAt(at);
+  return codes;
+}
+
+/** A text by the codes of its characters. */
+function textOf(codes: Uint8Array | Uint16Array): string {
+  const parts: string[] = [];
+  // Spread arguments take ten times as long.
+  for (let at = 0; at < codes.length; at += 1024)
+    parts.push(Reflect.apply(String.fromCharCode, undefined, codes.subarray(at, at + 1024)));
   return parts.join("");
 }
 
@@ -84,35 +120,40 @@ function textOf(length: number, codeAt: (at: number) => number): string {
  */
 export function leakIn(secret: string, texts: readonly string[]): string | undefined {
   // What is encoded as a whole and then split is decoded as a whole.
-  const found = decodedWith(secret, [...texts, texts.join("")]);
-  if (found !== undefined) {
-    const isWhole = texts.length === 1 || found.texts.some((text) => bare(text).includes(secret));
-    return isWhole ? found.how : `${found.how}, in parts`;
-  }
-  const listed = decodedWith(secret, [lastWords(texts).join("")]);
+  const found = foundIn(secret, [...texts, texts.join("")]);
+  if (found !== undefined) return texts.length === 1 || found.isWhole ? found.how : `${found.how}, in parts`;
+  const listed = foundIn(secret, [lastWords(texts).join("")]);
   return listed && `${listed.how}, in parts`;
 }
 
-/** The texts decoded so that they cover the secret; undefined: no way is found. */
-function decodedWith(
+/** How texts cover the secret, and whether one of them has all of it; undefined: no way is found. */
+function foundIn(
   secret: string,
   texts: readonly string[],
-): { readonly how: string; readonly texts: readonly string[] } | undefined {
-  let layer: readonly { readonly how: readonly string[]; readonly texts: readonly string[] }[] = [
+): { readonly how: string; readonly isWhole: boolean } | undefined {
+  const forms: { readonly how: readonly string[]; readonly texts: readonly string[] }[] = [
     { how: [], texts: [...new Set(texts)] },
   ];
-  for (let round = 0; round <= depth; round += 1) {
-    const found = layer.find((each) => isCovered(secret, each.texts.map(bare)));
-    if (found !== undefined)
-      return { how: found.how.length === 0 ? "plain" : found.how.join(", "), texts: found.texts };
-    layer = layer.flatMap(({ how, texts: encoded }) =>
-      Object.entries(decoders).flatMap(([name, decode]) => {
-        const decoded = encoded.map((text) => decode(text.slice(0, longestText)));
-        return decoded.every((text, index) => text === encoded[index])
-          ? []
-          : [{ how: [...how, name], texts: decoded }];
-      }),
-    );
+  // It grows: what was decoded is looked at in its turn.
+  for (const form of forms) {
+    const bared = form.texts.map(bare);
+    for (const mirror of mirrors) {
+      const how = [...form.how, ...mirror.how];
+      if (how.length > depth) continue;
+      const needle = mirror.of(secret);
+      if (isCovered(needle, bared))
+        return {
+          how: how.join(", ") || "plain",
+          isWhole: bared.some((text) => text.includes(needle)),
+        };
+      if (how.length === depth) continue;
+      const encoded = form.texts.map((text) => mirror.of(text.slice(0, longestText)));
+      for (const [name, decode] of Object.entries(decoders)) {
+        const decoded = encoded.map(decode);
+        if (decoded.some((text, index) => text !== encoded[index]))
+          forms.push({ how: [...how, name], texts: decoded });
+      }
+    }
   }
   return undefined;
 }
@@ -128,7 +169,7 @@ function bare(text: string): string {
   return text
     .normalize("NFKC")
     .toLowerCase()
-    .replaceAll(/[^a-z0-9]/g, "");
+    .replaceAll(/[^a-z0-9]+/g, "");
 }
 
 /** Whether every part of the secret is in some text. */
