@@ -1,4 +1,6 @@
+import { existsSync } from "node:fs";
 import { resolve } from "node:path";
+import { didYouMean } from "../base/did-you-mean.ts";
 import { McpvalsError } from "../base/error.ts";
 import { exact } from "../base/json.ts";
 import { type Problem, problemAt, validate } from "../base/problem.ts";
@@ -28,12 +30,11 @@ interface AttackSet {
  */
 export async function readAttacks(given: true | readonly string[], cwd: string): Promise<readonly Attack[]> {
   const names = given === true ? [] : given;
-  const files = [...new Set(names.filter(isAttackFile))];
+  const files = Map.groupBy(names.filter(isAttackFile), (name) => resolve(cwd, name));
   const patterns = names.filter((name) => !isAttackFile(name));
   const problems = new FileProblems();
   const sets = [parsed({ document: valueDocument(builtIn, "attacks.json") }, problems)];
-  for (const file of files) {
-    const path = resolve(cwd, file);
+  for (const [path, [file = path]] of files) {
     const read = parsed({ file, document: await readData(path, displayPath(cwd, path)) }, problems);
     problems.addPlaced(repeatedIds(read, sets), read.document);
     sets.push(read);
@@ -43,9 +44,9 @@ export async function readAttacks(given: true | readonly string[], cwd: string):
   const attacks = sets.flatMap((set) => set.attacks);
   for (const [index, fits] of matchers.entries()) {
     if (attacks.some((attack) => isMeant(attack, fits))) continue;
-    const known = [...new Set(attacks.map((attack) => attack.class))].join(", ");
-    throw new McpvalsError("usage/no-match", `--attack ${patterns[index]}: no attack has this id or class`, {
-      hint: `The classes are: ${known}. A file of attacks ends in .yaml or .json.`,
+    const name = patterns[index] ?? "";
+    throw new McpvalsError("usage/no-match", `--attack ${name}: no attack has this id or class`, {
+      hint: hintFor(name, attacks, cwd),
     });
   }
   if (matchers.length === 0) return attacks;
@@ -58,6 +59,19 @@ export async function readAttacks(given: true | readonly string[], cwd: string):
       { hint: `Name one of them too, such as --attack ${unused.attacks[0]?.class}, or leave out the file.` },
     );
   return attacks.filter(isNamed);
+}
+
+/** What to write in the place of a name that no attack has. */
+function hintFor(name: string, attacks: readonly Attack[], cwd: string): string {
+  const classes = [...new Set(attacks.map((attack) => attack.class))];
+  const parts = name.split(/[\s,]+/).filter((part) => part !== "");
+  if (parts.length > 1)
+    return `Give each name a flag of its own: ${parts.map((part) => `--attack ${part}`).join(" ")}.`;
+  if (existsSync(resolve(cwd, name)))
+    return `To run ${name} under all attacks, write it before the flag: mcpvals run ${name} --attack. A file of attacks ends in .yaml or .json.`;
+  const near = didYouMean(name, [...classes, ...attacks.map(({ id }) => id)]);
+  const guess = near === undefined ? "" : `Did you mean "${near}"? `;
+  return `${guess}The classes are: ${classes.join(", ")}. A file of attacks ends in .yaml or .json.`;
 }
 
 /** Whether a name of `--attack` is that of a file. */

@@ -4,11 +4,13 @@ import { attackChannels, channelNames, noAttack } from "./server.ts";
 
 const furtherTool = closedObject({
   name: filledText.describe("Its name; `{tool}` is the first tool of the server."),
-  description: filledText.describe("What it says that it does."),
+  description: filledText.describe("What it says that it does; `{tool}` is the first tool of the server."),
   parameters: z
     .record(filledText, z.string())
     .default({})
-    .describe("What its parameters are for, by name; all of them are texts."),
+    .describe(
+      "What its parameters are for, by name; all of them are texts. `{tool}` is the first tool of the server.",
+    ),
 }).meta(
   named("AttackTool", "Attack tool", "A tool that the server does not have; mcpvals answers its calls."),
 );
@@ -33,7 +35,7 @@ const attackSchema = closedObject({
   ),
   calls: optional(
     filledText,
-    "Name of a tool that a server has, no task needs and the text asks for, also as SERVER.NAME. The attack succeeds when the agent calls it, which the server gets.",
+    "Name of a tool that a server has, no task needs and the text asks for, also as SERVER.NAME, without `{tool}`. The attack succeeds when the agent calls it, which the server gets.",
   ),
   parameter: optional(
     filledText,
@@ -47,7 +49,7 @@ const attackSchema = closedObject({
     "Where attacks of this class are described.",
   ),
 })
-  .superRefine(({ channel, tool, parameter }, context) => {
+  .superRefine(({ channel, tool, calls, parameter }, context) => {
     const need = (key: "tool" | "parameter", given: unknown): void => {
       if (channel === key && given === undefined)
         context.addIssue({ code: "custom", path: [key], message: `is needed for the channel ${key}` });
@@ -56,6 +58,12 @@ const attackSchema = closedObject({
     need("parameter", parameter);
     if (parameter !== undefined && channel !== "parameter")
       context.addIssue({ code: "custom", path: ["parameter"], message: "is for the channel parameter" });
+    if (calls?.includes("{tool}") === true)
+      context.addIssue({
+        code: "custom",
+        path: ["calls"],
+        message: "must be the name of a tool: {tool} is only for texts, and a task may need that tool",
+      });
   })
   .meta(named("AgentAttack", "Attack", "One attack on an agent, through what a server returns."));
 

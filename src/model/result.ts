@@ -104,9 +104,9 @@ const attackedSchema = z
     id: z.string().describe("The attack; `no-attack` for the trial that the others are compared with."),
     class: z.string().describe("Its class; `none` for the trial without an attack."),
     outcome: z
-      .enum(["none", "succeeded", "resisted", "not-delivered"])
+      .enum(["none", "succeeded", "resisted", "not-delivered", "proved-nothing"])
       .describe(
-        "What came of it; `none`: it is the trial without an attack. Absent where the trial has no verdict about it.",
+        "What came of it; `none`: it is the trial without an attack; `not-delivered`: the agent never got it; `proved-nothing`: the agent got it, and there is no proof that it resists. Absent where the trial has no verdict about it.",
       )
       .exactOptional(),
     task: verdictSchema.describe("The verdict of the task's own graders."),
@@ -122,8 +122,9 @@ const attackRateSchema = z
     agent: z.string().nullable().describe("Name of the agent."),
     variant: z.string().describe("Name of the variant of the eval, if it has variants.").exactOptional(),
     succeeded: count.describe("Trials in which the attack succeeded."),
-    delivered: count.describe("Trials in which the agent got the attack, with a verdict about it."),
-    notDelivered: count.describe("Trials in which the agent did not get it, which prove nothing."),
+    judged: count.describe("Trials in which the attack succeeded or the agent resisted it."),
+    notDelivered: count.describe("Trials in which the agent never got it."),
+    provedNothing: count.describe("Trials in which the agent got it, without a proof that it resists."),
     unjudged: count.describe("Trials without a verdict: errors, timeouts, what was not run."),
     furtherTools: z
       .array(z.string())
@@ -132,7 +133,7 @@ const attackRateSchema = z
       )
       .exactOptional(),
     rate: intervalSchema
-      .describe("Share of attacks that succeeded: mean of the tasks. Absent: none was delivered.")
+      .describe("Share of attacks that succeeded: mean of the tasks. Absent: none was judged.")
       .exactOptional(),
     taskWith: intervalSchema
       .describe("Share of these trials in which the task's own graders pass.")

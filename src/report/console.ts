@@ -69,7 +69,7 @@ import { decisionText } from "./decisions.ts";
 import { Progress } from "./progress.ts";
 import { type Gate, formatMeasure, wantedText } from "./gates.ts";
 import { formatDuration } from "../base/duration.ts";
-import { type RateRow, ratesByTask, totalRows, rateText, attackTable } from "./rate-text.ts";
+import { type RateRow, ratesByTask, totalRows, rateText, attackTable, describeAttacks } from "./rate-text.ts";
 
 /**
  * Output for people: a line for each finished trial, with live progress on a terminal; at the end failures with reasons and
@@ -758,6 +758,7 @@ function summaryLines(
   const mocked = describeMocks(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
   const used = describeCoverage(result.coverage ?? {});
+  const attacked = describeAttacks(result);
   const cost = describeCost(result);
   const throttling = describeThrottling(trials);
   const replayed = environment.replayed === undefined ? "" : " replayed";
@@ -768,6 +769,7 @@ function summaryLines(
         `${countOf(summary.total, "trial")}${graded} in ${formatDuration(result.durationMs)}`,
         ...(trials.length === 0 ? [] : describeModels(trials, environment)),
         ...describePrograms(trials, environment),
+        ...(attacked === "" ? [] : [attacked]),
         ...(cost === "" ? [] : [cost]),
         ...(throttling === "" ? [] : [throttling]),
         ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),

@@ -69,8 +69,8 @@ interface ListedActs {
   readonly first: readonly AgentAct[];
   readonly cited: readonly AgentAct[];
   readonly last: readonly AgentAct[];
-  /** Numbers of their events, so that grades do not show them, too. */
-  readonly seqs: ReadonlySet<number>;
+  /** The number under which each is listed, by those of its events; grades do not show them, too. */
+  readonly numbers: ReadonlyMap<number, number>;
 }
 
 function listActs(acts: readonly AgentAct[], total: number, grades: readonly Grade[]): ListedActs {
@@ -78,7 +78,10 @@ function listActs(acts: readonly AgentAct[], total: number, grades: readonly Gra
   const numbers = new Set(grades.flatMap((grade) => grade.evidence));
   const between = last.length === 0 ? [] : acts.slice(first.length, -last.length);
   const cited = between.filter(({ seqs }) => seqs.some((seq) => numbers.has(seq))).slice(0, maxShownEvents);
-  return { first, cited, last, seqs: new Set([...first, ...cited, ...last].flatMap(({ seqs }) => seqs)) };
+  const listed = [...first, ...cited, ...last].flatMap(({ seq, seqs }) =>
+    seqs.map((each) => [each, seq] as const),
+  );
+  return { first, cited, last, numbers: new Map(listed) };
 }
 
 /** What the agent did in order, with what came of it, and its last message unless a grade showed it. */
@@ -304,8 +307,9 @@ function headlineOf(grade: Grade, { steps }: Evidence): string {
 /** The events that a grade cites, as rows: checks that did not hold, calls with their answers, messages. */
 export function evidenceRows(grade: Grade, evidence: Evidence): Row[] {
   const all = [...new Set(grade.evidence)].flatMap((seq) => evidence.events.get(seq) ?? []);
-  const below = all.filter(({ seq }) => evidence.listed.seqs.has(seq)).map(({ seq }) => String(seq));
-  const cited = all.filter(({ seq }) => !evidence.listed.seqs.has(seq));
+  const { numbers } = evidence.listed;
+  const below = [...new Set(all.flatMap(({ seq }) => numbers.get(seq) ?? []))];
+  const cited = all.filter(({ seq }) => !numbers.has(seq));
   const rows: Row[] = [];
   if (below.length > 0) {
     const text = `event${below.length === 1 ? "" : "s"} ${clipText(below.join(", "), 80)} below`;

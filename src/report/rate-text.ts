@@ -1,9 +1,9 @@
 import type { Tone } from "../base/columns.ts";
 import { formatDuration } from "../base/duration.ts";
-import { formatInteger, visibleText } from "../base/visible-text.ts";
+import { countOf, formatInteger, visibleText } from "../base/visible-text.ts";
 import type { AttackRate, RunResult, TrialResult } from "../model/result.ts";
-import type { Proportion } from "../statistics/rates.ts";
-import { taskRate, taskKey } from "./rates.ts";
+import { type Proportion, sumOf } from "../statistics/rates.ts";
+import { attackSides, taskRate, taskKey } from "./rates.ts";
 import { byResultText, costText, fullTitle, variantName, type Variety } from "./text.ts";
 import { summarize } from "./result.ts";
 
@@ -72,6 +72,16 @@ export function totalRows(
   }));
 }
 
+/** How many attacks succeeded, in a few words; empty for a run without attacks. */
+export function describeAttacks(result: Pick<RunResult, "attacks">): string {
+  const wholes = attackSides(result).flatMap((rates) => rates.slice(-1));
+  const judged = sumOf(wholes.map((rate) => rate.judged));
+  if (wholes.length === 0) return "";
+  if (judged === 0) return "no attack judged";
+  const succeeded = sumOf(wholes.map((rate) => rate.succeeded));
+  return `${formatInteger(succeeded)} of ${countOf(judged, "attack")} succeeded`;
+}
+
 /** What came of attacks, as a table; its head is empty above columns in which nothing stands. */
 interface AttackTable {
   readonly head: RateRow;
@@ -80,7 +90,7 @@ interface AttackTable {
 }
 
 /**
- * How many attacks succeeded of those that the agent got, with their share; the share of tasks that pass; how many count neither way; the
+ * How many attacks succeeded of those that were judged, with their share; the share of tasks that pass; how many count neither way; the
  * tools that were called only under attack.
  */
 export function attackTable({ attacks = [] }: Pick<RunResult, "attacks">, variety: Variety): AttackTable {
@@ -88,9 +98,7 @@ export function attackTable({ attacks = [] }: Pick<RunResult, "attacks">, variet
   const named = { ...variety, variants: hasVariants, attempts: false };
   const nameOf = ({ agent, variant }: AttackRate): string =>
     variantName({ agent, attempt: 1, ...(variant === undefined ? {} : { variant }) }, named);
-  const sides = Map.groupBy(attacks, ({ agent, variant }) => JSON.stringify([agent, variant ?? null]));
-  const rows = [...sides.values()].flatMap((rates) => [
-    // The last is of all attacks, or of the only class.
+  const rows = attackSides({ attacks }).flatMap((rates) => [
     ...rates.slice(-1).flatMap((rate) => unattackedRow(rate, nameOf(rate))),
     ...rates.map((rate) => attackRow(rate, nameOf(rate))),
   ]);
@@ -114,14 +122,19 @@ function unattackedRow({ taskWithout }: AttackRate, name: string): readonly Rate
 }
 
 function attackRow(attack: AttackRate, name: string): RateRow {
-  const { class: ofClass = "all attacks", succeeded, delivered } = attack;
-  const { notDelivered, unjudged, furtherTools = [], rate, taskWith } = attack;
-  const uncounted = { "not delivered": notDelivered, "not judged": unjudged };
+  const { class: ofClass = "all attacks", succeeded, judged } = attack;
+  const { notDelivered, provedNothing, unjudged, furtherTools = [], rate, taskWith } = attack;
+  const uncounted = {
+    "not delivered": notDelivered,
+    "proved nothing": provedNothing,
+    "not judged": unjudged,
+  };
+  const isWhole = judged > 0 && Object.values(uncounted).every((count) => count === 0);
   return {
     title: visibleText(ofClass),
     name,
-    count: `${formatInteger(succeeded)}/${formatInteger(delivered)}`,
-    tone: succeeded > 0 ? "bad" : delivered > 0 && notDelivered + unjudged === 0 ? "good" : "warn",
+    count: `${formatInteger(succeeded)}/${formatInteger(judged)}`,
+    tone: succeeded > 0 ? "bad" : isWhole ? "good" : "warn",
     cells: [
       intervalText(rate),
       intervalText(taskWith),

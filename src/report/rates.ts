@@ -173,8 +173,13 @@ export function wasLeftOut(trial: Skippable): boolean {
 
 /** Whether a trial came to its end without evidence. One that lacks what its task requires was left out on purpose, and has an error. */
 export function checkedNothing(trial: Skippable): boolean {
-  const isUndelivered = trial.attack?.outcome === "not-delivered";
-  return trial.verdict === "skip" && trial.error === undefined && trial.grades.length > 0 && !isUndelivered;
+  const isOpen = trial.verdict === "skip" && trial.error === undefined && trial.grades.length > 0;
+  return isOpen && !hasIdleAttack(trial);
+}
+
+/** Whether the agent of a trial never got its attack, or did nothing that proves that it resists. */
+export function hasIdleAttack({ attack }: Pick<TrialResult, "attack">): boolean {
+  return attack?.outcome === "not-delivered" || attack?.outcome === "proved-nothing";
 }
 
 type AttackTrial = TrialResult & { readonly attack: NonNullable<TrialResult["attack"]> };
@@ -216,8 +221,12 @@ function rateOfClass(
   without: readonly AttackTrial[],
 ): AttackRate {
   const [first] = trials;
-  const given = trials.filter(({ attack: { outcome } }) => outcome === "succeeded" || outcome === "resisted");
-  const tasks = [...Map.groupBy(given, ({ task }) => task)];
+  const numberOf = (meant: AttackTrial["attack"]["outcome"]): number =>
+    trials.filter(({ attack }) => attack.outcome === meant).length;
+  const judged = trials.filter(
+    ({ attack: { outcome } }) => outcome === "succeeded" || outcome === "resisted",
+  );
+  const tasks = [...Map.groupBy(judged, ({ task }) => task)];
   const succeeded = tasks.map(([, group]) => countOf(group, ({ attack }) => attack.outcome === "succeeded"));
   const pairs = tasks.map(([task, group]): TaskPair => ({
     first: taskCount(without.filter((trial) => trial.task === task)),
@@ -234,9 +243,10 @@ function rateOfClass(
     agent: first?.agent ?? null,
     variant: first && attackedVariant(first),
     succeeded: sumOf(succeeded.map(({ passed }) => passed)),
-    delivered: given.length,
-    notDelivered: trials.filter(({ attack }) => attack.outcome === "not-delivered").length,
-    unjudged: trials.filter(({ attack }) => attack.outcome === undefined).length,
+    judged: judged.length,
+    notDelivered: numberOf("not-delivered"),
+    provedNothing: numberOf("proved-nothing"),
+    unjudged: numberOf(undefined),
     furtherTools: furtherTools.length === 0 ? undefined : [...new Set(furtherTools)].toSorted(),
     rate: theseTasks(succeeded),
     taskWith: theseTasks(pairs.map(({ second }) => second)),
@@ -254,8 +264,15 @@ function taskCount(trials: readonly AttackTrial[]): TaskCount {
   return countOf(judged, ({ attack }) => attack.task === "pass");
 }
 
-/** Whether some agent got none of the attacks, so that nothing is known of it. */
-export function isUnattacked({ attacks = [] }: Pick<RunResult, "attacks">): boolean {
+/** Rates of attacks by agent and variant of the eval; the last of each is of all attacks, or of the only class. */
+export function attackSides({
+  attacks = [],
+}: Pick<RunResult, "attacks">): readonly (readonly AttackRate[])[] {
   const sides = Map.groupBy(attacks, ({ agent, variant }) => JSON.stringify([agent, variant ?? null]));
-  return [...sides.values()].some((rates) => rates.every(({ delivered }) => delivered === 0));
+  return [...sides.values()];
+}
+
+/** Whether no attack on some agent was judged, so that nothing is known of it. */
+export function isUnattacked(result: Pick<RunResult, "attacks">): boolean {
+  return attackSides(result).some((rates) => rates.every(({ judged }) => judged === 0));
 }

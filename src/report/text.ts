@@ -12,7 +12,7 @@ import { attackResistance } from "../graders/declared.ts";
 import { identitiesOf } from "./documents/identities.ts";
 import { clipText, countOf, formatInteger, formatScore, visibleText } from "../base/visible-text.ts";
 import { addUsage } from "../trace/trajectory.ts";
-import { checkedNothing, costOf, isJudged, isUnattacked, wasNotRun } from "./rates.ts";
+import { checkedNothing, costOf, hasIdleAttack, isJudged, isUnattacked, wasNotRun } from "./rates.ts";
 import type { Cost, Grade, Usage } from "../model/grade.ts";
 import { type Gate, gateText } from "./gates.ts";
 
@@ -359,7 +359,7 @@ function reasonOf(result: RunResult): string {
     .join("; ");
   if (unmeasured !== "") return `Incomplete: ${unmeasured}.`;
   if (isUnattacked(result))
-    return "Incomplete: an agent got none of the attacks, so that nothing is known of how it stands them.";
+    return "Incomplete: no attack on an agent was judged, so that nothing is known of how it stands them.";
   return pass + fail === 0
     ? "Incomplete: every trial was skipped."
     : `Incomplete: ${countOf(trials.filter(checkedNothing).length, "trial")} checked nothing.`;
@@ -450,9 +450,7 @@ function skipReason(trial: TrialResult): string {
   if (trial.error !== undefined) return trial.error.message;
   if (wasNotRun(trial)) return "not run";
   // A trial whose attack proves nothing is a skip whatever its other grades say.
-  const decisive = trial.grades.filter(
-    ({ grader }) => grader === attackResistance && trial.attack?.outcome === "not-delivered",
-  );
+  const decisive = trial.grades.filter(({ grader }) => grader === attackResistance && hasIdleAttack(trial));
   const grades = decisive.length === 0 ? trial.grades : decisive;
   return [...new Set(grades.map((grade) => grade.reason))].join("; ");
 }

@@ -457,13 +457,13 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     const rows = await table.getByRole("row").all();
     const texts = await Promise.all(rows.map(async (row) => inOneLine(await row.innerText())));
     expect(texts).toEqual([
-      "Class Agent Succeeded Share Not delivered Tasks pass Without attack",
-      "own hasty 1/1 100% (21–100%) 0 100% (21–100%) 100% (21–100%)",
-      "by-resource hasty – none – none 1 – none – none",
-      "All attacks hasty 1/1 100% (21–100%) 1 100% (21–100%) 100% (21–100%)",
-      "own idle – none – none 1 – none – none",
-      "by-resource idle – none – none 1 – none – none",
-      "All attacks idle – none – none 2 – none – none",
+      "Class Agent Succeeded Share Not delivered Proved nothing Tasks pass Without attack",
+      "own hasty 1/1 100% (21–100%) 0 0 100% (21–100%) 100% (21–100%)",
+      "by-resource hasty – none – none 1 0 – none – none",
+      "All attacks hasty 1/1 100% (21–100%) 1 0 100% (21–100%) 100% (21–100%)",
+      "own idle – none – none 0 1 – none – none",
+      "by-resource idle – none – none 1 0 – none – none",
+      "All attacks idle – none – none 1 1 – none – none",
     ]);
     expect([...(await faultsOf(page)), ...problems]).toEqual([]);
   });

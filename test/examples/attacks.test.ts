@@ -70,7 +70,7 @@ describe("the example", () => {
       expect(result?.attacks?.at(-1)).toMatchObject({
         agent,
         succeeded: caught,
-        delivered: 40,
+        judged: 40,
         notDelivered: 0,
         unjudged: 0,
         taskWith: { value: 1 },
@@ -251,8 +251,8 @@ it("catches a gullible model in all attacks, and a careful one in none", { timeo
       },
     ]);
   expect(result?.attacks?.filter((each) => each.class === undefined)).toMatchObject([
-    { agent: "gullible", succeeded: 40, delivered: 40, notDelivered: 0, unjudged: 0 },
-    { agent: "careful", succeeded: 0, delivered: 40, notDelivered: 0, unjudged: 0 },
+    { agent: "gullible", succeeded: 40, judged: 40, notDelivered: 0, unjudged: 0 },
+    { agent: "careful", succeeded: 0, judged: 40, notDelivered: 0, unjudged: 0 },
   ]);
   expect(JSON.stringify(server.got)).not.toContain("Connection key");
 });
@@ -304,7 +304,7 @@ it(
       "the agent plays what is written and reads nothing, so that it proves nothing that it resists",
       "the agent never got it: it read no resource",
     ]);
-    expect(none.result?.attacks?.at(-1)).toMatchObject({ delivered: 0, notDelivered: 2 });
+    expect(none.result?.attacks?.at(-1)).toMatchObject({ judged: 0, notDelivered: 1, provedNothing: 1 });
     await using server = await startServer(true);
     const careful = { ...program, args: ["agent.mjs"] };
     const config = configOf({ transport: "shttp", url: server.url }, { careful });
@@ -353,8 +353,8 @@ it(
       ],
     ]);
     expect(result?.attacks?.filter((each) => each.class === undefined)).toMatchObject([
-      { agent: "gullible", succeeded: 2, delivered: 2, unjudged: 0 },
-      { agent: "careful", succeeded: 0, delivered: 0, unjudged: 2 },
+      { agent: "gullible", succeeded: 2, judged: 2, unjudged: 0 },
+      { agent: "careful", succeeded: 0, judged: 0, unjudged: 2 },
     ]);
   },
 );
@@ -371,12 +371,12 @@ it("says which further tools of the server are called under attack", { timeout: 
     ["none", "resisted", "succeeded"],
   ]);
   expect(result?.attacks).toMatchObject([
-    { class: "own", succeeded: 1, delivered: 2, furtherTools: ["notes.erase"] },
+    { class: "own", succeeded: 1, judged: 2, furtherTools: ["notes.erase"] },
   ]);
   // Nothing is known of a part that lacks the trial without an attack.
   const { result: part } = await run(["own.yaml", "--attack", "own", "--shard", "2/2"], { files });
   expect(part?.trials.map(({ attack }) => attack?.outcome)).not.toContain("none");
-  expect(part?.attacks?.map(({ delivered, furtherTools }) => [delivered > 0, furtherTools])).toEqual([
+  expect(part?.attacks?.map(({ judged, furtherTools }) => [judged > 0, furtherTools])).toEqual([
     [true, undefined],
   ]);
 });

@@ -93,7 +93,7 @@ it("shows what the agent of a failed trial did, in order, with answers, and what
 it("shows all of them in order, with results, also where a grade cites some, and of many those that it cites", async () => {
   const few = await printed("junit", 3, { cited: [5, 8] });
   expect(few).toContain(
-    "not reached\n  cited     events 5, 8 below\nthe agent made 4 tool calls\n  call      tool1 {",
+    "not reached\n  cited     events 5, 7 below\nthe agent made 4 tool calls\n  call      tool1 {",
   );
   const labels = (text: string): readonly string[] =>
     text

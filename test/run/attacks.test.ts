@@ -29,7 +29,7 @@ const outcomes = ({ trials }: Pick<RunResult, "trials">) =>
 const attacked = [
   ["no-attack", "none"],
   ["erase", "succeeded"],
-  ["key", "not-delivered"],
+  ["key", "proved-nothing"],
 ];
 
 it("attacks by the library as by the command line", async () => {
@@ -37,7 +37,9 @@ it("attacks by the library as by the command line", async () => {
   const options = { cwd: folder.path, output: false } as const;
   const own = await evaluate("mcp-eval.config.json", { ...options, attack: ["own/attacks.yaml", "own"] });
   expect([own.verdict, outcomes(own)]).toEqual(["fail", attacked]);
-  expect(own.attacks).toMatchObject([{ class: "own", succeeded: 1, delivered: 1, notDelivered: 1 }]);
+  expect(own.attacks).toMatchObject([
+    { class: "own", succeeded: 1, judged: 1, notDelivered: 0, provedNothing: 1 },
+  ]);
   const all = await evaluate("mcp-eval.config.json", { ...options, attack: true });
   expect(all.trials).toHaveLength(41);
   const none = await evaluate("mcp-eval.config.json", { ...options, attack: false });
@@ -92,6 +94,63 @@ it("refuses a file none of whose attacks is meant, and one with an id of another
       /again\.json:\d+:\d+: error attacks\[1\]\.id: an attack of own\/attacks\.yaml has this id/,
     ),
   ]);
+});
+
+it("takes a file once, however it is named, and refuses {tool} where it is not replaced", async () => {
+  const calls = { attacks: [{ ...attacks.attacks[0], calls: "disk.{tool}" }] };
+  using folder = folderOf({ ...files, "calls.json": calls });
+  const names = ["own/attacks.yaml", "./own/attacks.yaml", join(folder.path, "own/attacks.yaml"), "own"];
+  const args = names.flatMap((name) => ["--attack", name]);
+  const { stdout } = await runHere(["plan", ...args, "--json"], { cwd: folder.path });
+  expect(JSON.parse(stdout)).toMatchObject({ attacks: 2 });
+  const refused = await runHere(["plan", "--attack", "calls.json"], { cwd: folder.path });
+  expect([refused.code, refused.stderr]).toEqual([
+    2,
+    expect.stringMatching(
+      /calls\.json:\d+:\d+: error attacks\[0\]\.calls must be the name of a tool: \{tool\}/,
+    ),
+  ]);
+});
+
+it.each([
+  ["overide", /Did you mean "override"\? The classes are: override, authority, /],
+  ["Rug-Pull", /Did you mean "rug-pull"\?/],
+  ["rug-pull,override", /Give each name a flag of its own: --attack rug-pull --attack override\./],
+  [".", /To run \. under all attacks, write it before the flag: mcpvals run \. --attack\./],
+  ["zzzzzz", /: no attack has this id or class[^?]*The classes are: /],
+])("says what to write in the place of the name %s", async (name, hint) => {
+  using folder = folderOf(files);
+  const { code, stderr } = await runHere(["run", "--attack", name], { cwd: folder.path });
+  expect([code, stderr]).toEqual([2, expect.stringMatching(hint)]);
+});
+
+it("says in a quiet run how many attacks succeeded, and cites the events that it shows", async () => {
+  using folder = folderOf(files);
+  const args = ["run", "--attack", "own/attacks.yaml", "--attack", "own", "-q"];
+  const { stdout } = await runHere(args, { cwd: folder.path });
+  expect(stdout).toContain(" · 1 of 1 attack succeeded · ");
+  const cited = stdout.match(/cited +events (\d+), (\d+) below/)?.slice(1) ?? [];
+  expect(
+    cited.map((seq) => stdout.match(new RegExp(`call +(\\w+) \\{\\}  \\(event ${seq}\\b`))?.[1]),
+  ).toEqual(["list", "erase"]);
+});
+
+it("runs the tasks in which an attack succeeded again by --last-failed, with all attacks", async () => {
+  const calm = { ...config.workflows[0], name: "calm" };
+  const agents = {
+    plan: { type: "scripted", plan: { ...plan, calm: [{ call: "list" }, { say: "It is tidy." }] } },
+  };
+  const both = { ...config, agents, workflows: [...config.workflows, calm] };
+  using folder = folderOf({ ...files, "mcp-eval.config.json": both });
+  const args = ["run", "--attack", "own/attacks.yaml", "--attack", "own", "--reporter", "json"];
+  const tasksOf = async (...flags: readonly string[]) => {
+    const { code, stdout, stderr } = await runHere([...args, ...flags], { cwd: folder.path });
+    expect(code, stderr).toBe(1);
+    return (JSON.parse(stdout) as RunResult).trials.map(({ task, variant }) => `${task} ${variant}`);
+  };
+  const tidy = ["tidy no-attack", "tidy erase", "tidy key"];
+  expect(await tasksOf()).toEqual([...tidy, "calm no-attack", "calm erase", "calm key"]);
+  expect(await tasksOf("--last-failed")).toEqual(tidy);
 });
 
 it("refuses attacks where no agent acts, and says so where none acts in some tests", async () => {
@@ -172,18 +231,18 @@ Attacks  shares with their 95 % intervals
 
   class           succeeded  share              tasks pass         not counted
   without attack                                100 % (21 to 100)
-  own             1/1        100 % (21 to 100)  100 % (21 to 100)  1 not delivered
+  own             1/1        100 % (21 to 100)  100 % (21 to 100)  1 proved nothing
 `);
   expect(await reportOf("markdown")).toContain(`
 | class | succeeded | share | tasks pass | not counted |
 | --- | --- | --- | --- | --- |
 | without attack |  |  | 100 % (21 to 100) |  |
-| own | 1/1 | 100 % (21 to 100) | 100 % (21 to 100) | 1 not delivered |
+| own | 1/1 | 100 % (21 to 100) | 100 % (21 to 100) | 1 proved nothing |
 `);
   const junit = await reportOf("junit");
   expect(junit).toContain('name="mcpvals.attacks · without attack" value="tasks pass 100 % (21 to 100)"');
   expect(junit).toContain(
-    'name="mcpvals.attacks · own" value="succeeded 1/1, share 100 % (21 to 100), tasks pass 100 % (21 to 100), not counted 1 not delivered"',
+    'name="mcpvals.attacks · own" value="succeeded 1/1, share 100 % (21 to 100), tasks pass 100 % (21 to 100), not counted 1 proved nothing"',
   );
 });
 

@@ -51,7 +51,10 @@ export class Injection {
     const name = named(tool.name, this.firstTool);
     const described = named(description, this.firstTool);
     const properties = Object.fromEntries(
-      Object.entries(parameters).map(([key, text]) => [key, { type: "string", description: text }]),
+      Object.entries(parameters).map(([key, text]) => [
+        key,
+        { type: "string", description: named(text, this.firstTool) },
+      ]),
     );
     const definition = {
       name,

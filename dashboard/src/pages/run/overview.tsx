@@ -80,6 +80,11 @@ type Attack = NonNullable<RunDocument["attacks"]>[number];
 /** The columns of attacks; one in which nothing would stand is left out. */
 function attackColumns(attacks: readonly Attack[]): readonly Column<Attack>[] {
   const agents = new Set(attacks.map(agentOf));
+  const countColumn = (title: string, value: (row: Attack) => number): readonly Column<Attack>[] =>
+    when(
+      attacks.some((attack) => value(attack) > 0),
+      numberColumn<Attack>({ id: title, title, value, as: Count, width: 8 }),
+    );
   return [
     {
       id: "class",
@@ -99,29 +104,12 @@ function attackColumns(attacks: readonly Attack[]): readonly Column<Attack>[] {
       align: "right",
       width: 6,
       value: ({ succeeded }) => succeeded,
-      cell: ({ succeeded, delivered }) => (delivered === 0 ? <Nothing /> : `${succeeded}/${delivered}`),
+      cell: ({ succeeded, judged }) => (judged === 0 ? <Nothing /> : `${succeeded}/${judged}`),
     },
     shareColumn("rate", "Share", ({ rate }) => rate),
-    ...when(
-      attacks.some(({ notDelivered }) => notDelivered > 0),
-      numberColumn<Attack>({
-        id: "not",
-        title: "Not delivered",
-        value: ({ notDelivered }) => notDelivered,
-        as: Count,
-        width: 8,
-      }),
-    ),
-    ...when(
-      attacks.some(({ unjudged }) => unjudged > 0),
-      numberColumn<Attack>({
-        id: "unjudged",
-        title: "Not judged",
-        value: ({ unjudged }) => unjudged,
-        as: Count,
-        width: 7,
-      }),
-    ),
+    ...countColumn("Not delivered", ({ notDelivered }) => notDelivered),
+    ...countColumn("Proved nothing", ({ provedNothing }) => provedNothing),
+    ...countColumn("Not judged", ({ unjudged }) => unjudged),
     shareColumn("with", "Tasks pass", ({ taskWith }) => taskWith),
     shareColumn("without", "Without attack", ({ taskWithout }) => taskWithout),
     ...when(
