@@ -24,7 +24,7 @@ interface Read {
 const plan: readonly (readonly [tool: RegExp, args: Readonly<Record<string, string>>, returned: RegExp])[] = [
   [/^read_?mcp_?resource(?:_?tool)?$/i, { server: "notes", uri: "notes://about" }, /notes of the team/],
   [/^get_mcp_prompt$/, { server: "notes", name: "ask" }, /Find the note/],
-  [/(?:^|_)read_note$/, { name: "meeting" }, /Thursday at ten/],
+  [/(?:^|[_-])read_note$/, { name: "meeting" }, /Thursday at ten/],
 ];
 
 /**
@@ -89,9 +89,11 @@ function readBody(value: unknown, read: Read, namespace?: string): Read {
       return read;
     }
     if (typeof name === "string" && typeof schema === "object") {
-      const { properties = {} } = schema as { readonly properties?: object };
+      const { properties = {} } = schema as { readonly properties?: Readonly<Record<string, Body>> };
       const within = namespace === undefined ? {} : { namespace };
-      read.tools.push({ name, ...within, parameters: Object.keys(properties) });
+      // Some programs add parameters of their own to tools, which are no texts.
+      const texts = Object.entries(properties).filter(([, { type }]) => type === "string");
+      read.tools.push({ name, ...within, parameters: texts.map(([key]) => key) });
     }
     const inner = part["type"] === "namespace" && typeof name === "string" ? name : namespace;
     for (const item of Object.values(part)) readBody(item, read, inner);
