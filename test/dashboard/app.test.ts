@@ -465,6 +465,7 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
       "by-resource idle – none – none 1 0 – none – none",
       "All attacks idle – none – none 1 1 – none – none",
     ]);
+    expect(await page.getByText("Variants", { exact: true }).count()).toBe(0);
     expect([...(await faultsOf(page)), ...problems]).toEqual([]);
   });
 

@@ -108,7 +108,8 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
             />
           </Fact>
         )}
-        {run.variants !== undefined && (
+        {/* Each attack is a variant, and their classes have a table. */}
+        {run.variants !== undefined && run.attacks === undefined && (
           <Fact name="Variants">
             <PlainText text={run.variants.join(", ")} />
           </Fact>

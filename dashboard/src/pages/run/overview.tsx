@@ -31,8 +31,8 @@ export function OverviewView(): ReactElement {
       {run.gates !== undefined && <Gates gates={run.gates} />}
       {run.decisions !== undefined && <Decisions decisions={run.decisions} />}
       {run.comparison !== undefined && <WithBaseline comparison={run.comparison} />}
-      {run.kind === "check" ? <FirstFindings run={run} /> : <NotPassed run={run.id} groups={groups} />}
       {run.attacks !== undefined && <Attacks attacks={run.attacks} />}
+      {run.kind === "check" ? <FirstFindings run={run} /> : <NotPassed run={run.id} groups={groups} />}
       {rates === undefined || run.attacks !== undefined ? (
         <Section title="Trials by task" aside={<PassRate run={run} />}>
           {run.trials.length === 0 ? (
