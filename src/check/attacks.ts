@@ -253,6 +253,11 @@ function pathFor({ name }: TextArgument, folder: string): string {
   return /dir|folder|repo|cwd/i.test(name) ? folder : `${folder}/${plantedNote}`;
 }
 
+/** Whether a tool has an argument that may be an address. */
+export function takesAddress(inputSchema: Json): boolean {
+  return textsOf(objectIn(inputSchema, "properties"), inputSchema).some(({ isAddress }) => isAddress);
+}
+
 /** Calls in which one text that may be an address is that of mcpvals, which sees what is sent there. */
 export function endpointCalls(
   { tool, args }: Pick<PlannedCall, "tool" | "args">,

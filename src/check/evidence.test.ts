@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import { errorResult, textResult } from "../../test/support/trial-events.ts";
-import { type CheckedServer, tool, viewOf } from "../../test/support/rules.ts";
+import type { CheckSpec } from "../model/check.ts";
+import { type CheckedServer, schemaOf, tool, viewOf } from "../../test/support/rules.ts";
 import { evidenceIn } from "./evidence.ts";
 
 const refusal = { args: { word: 1 }, expects: "refusal", result: textResult("ok") } as const;
@@ -39,6 +40,21 @@ const cases: Readonly<Record<string, readonly [server: CheckedServer, lack: unkn
   "a conformance trial without a verdict": [{ kind: "conformance" }, "the conformance suite checked nothing"],
   "an answered handshake": [{ kind: "handshake" }, undefined],
 };
+
+it("has not seen enough of a tool that may take an address where connections cannot be watched, or nothing answers", () => {
+  const lackFor = (name: string, seen: Partial<CheckSpec>): string | undefined => {
+    const inputSchema = schemaOf({ [name]: { type: "string", description: "What to get." } });
+    const call = { args: { [name]: "text" }, result: textResult("ok") };
+    const view = viewOf({ kind: "security", tools: [tool({ inputSchema })], calls: [call] });
+    return evidenceIn({ ...view, spec: { ...view.spec, confined: true, notWatched: "a reason", ...seen } })
+      .lack;
+  };
+  const lack =
+    "where tools connect was not seen as a whole, and the tool search may take an address: a reason";
+  expect([lackFor("url", { watched: "files" }), lackFor("url", { watched: "all" })]).toEqual([lack, lack]);
+  expect(lackFor("url", { watched: "all", answers: true })).toBe(undefined);
+  expect(lackFor("word", { watched: "files" })).toBe(undefined);
+});
 
 it.each(Object.entries(cases))("judges the evidence of %s", (_, [server, lack]) => {
   expect(evidenceIn(viewOf(server)).lack).toEqual(lack);

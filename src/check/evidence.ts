@@ -1,4 +1,5 @@
 import { eventsOf } from "../model/event.ts";
+import { takesAddress } from "./attacks.ts";
 import { validCalls } from "./calls.ts";
 import { answeredReads } from "./reads.ts";
 import { type CheckView, exchangesOf, givesList, listMethods } from "./check-view.ts";
@@ -40,6 +41,15 @@ export function evidenceIn(view: CheckView): CheckEvidence {
         return {
           evidence: answered,
           lack: `no tool did its work in the sandbox: every call without hostile arguments failed; give the server what it works with (${needs})`,
+        };
+      const isBlind = spec.confined === true && (spec.watched !== "all" || spec.answers !== true);
+      const reaching = view.surface.tools.find(({ definition }) =>
+        takesAddress(definition["inputSchema"] ?? {}),
+      );
+      if (isBlind && reaching !== undefined)
+        return {
+          evidence: answered,
+          lack: `where tools connect was not seen as a whole, and the tool ${reaching.name} may take an address: ${spec.notWatched}`,
         };
       return lacking(answered, "the server answered no call in time");
     }
