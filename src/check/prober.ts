@@ -168,11 +168,13 @@ export async function requestOrPing(
   client: ProbeClient,
   method: string,
   params: JsonObject,
-): Promise<{ readonly kind: Answer["kind"]; readonly answersPing: boolean }> {
+): Promise<{ readonly kind: Answer["kind"]; readonly succeeded: boolean; readonly answersPing: boolean }> {
   const { id, answer } = await client.start(method, params, { progress: true });
-  const { kind } = await answer;
-  if (kind !== "none") return { kind, answersPing: true };
+  const given = await answer;
+  const { kind } = given;
+  const succeeded = given.kind === "result" && given.result["isError"] !== true;
+  if (kind !== "none") return { kind, succeeded, answersPing: true };
   await client.notify("notifications/cancelled", { requestId: id, reason: "no answer in time" });
   const ping = await client.request("ping", undefined, { timeoutMs: pingMs });
-  return { kind, answersPing: isAnswer(ping) };
+  return { kind, succeeded, answersPing: isAnswer(ping) };
 }

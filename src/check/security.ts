@@ -7,7 +7,7 @@ import {
   type JsonObject,
   mapValues,
 } from "../base/json.ts";
-import type { Attack, Touched } from "../model/check.ts";
+import type { Attack, PlannedCall, Touched } from "../model/check.ts";
 import { eventsOf } from "../model/event.ts";
 import { countOf } from "../base/visible-text.ts";
 import { addressRules, probeAddress } from "./address-security.ts";
@@ -68,6 +68,8 @@ export async function probeSecurity(prober: Prober): Promise<void> {
   }
   if (first.server.transport === "shttp") await probeAddress(prober);
   if (confined !== true) return;
+  /** Of each tool the last ordinary call that succeeded. */
+  const working = new Map<string, PlannedCall>();
   const planned = calls.map((call, index) => ({ call, index }));
   for (const own of Map.groupBy(planned, ({ call }) => call.tool).values()) {
     let session = await open();
@@ -76,7 +78,8 @@ export async function probeSecurity(prober: Prober): Promise<void> {
       const { client } = session;
       const params = { name: call.tool, arguments: withLongText(call.args) };
       const make = async (): Promise<{ readonly hangs: boolean; readonly answersPing: boolean }> => {
-        const { kind, answersPing } = await requestOrPing(client, "tools/call", params);
+        const { kind, succeeded, answersPing } = await requestOrPing(client, "tools/call", params);
+        if (succeeded && call.attack === undefined) working.set(call.tool, call);
         // What a tool begins and does not wait for is seen, too, once the server has answered something else.
         if (kind !== "none" && !client.isLost) await client.request("ping");
         return { hangs: kind === "none", answersPing };
@@ -95,6 +98,7 @@ export async function probeSecurity(prober: Prober): Promise<void> {
       });
     }
   }
+  await probeLaterStart(prober, [...working.values()], open);
   const reader = reads.length === 0 ? undefined : await open();
   for (const [read, { kind, name, args }] of reads.entries()) {
     if (reader === undefined || reader.client.isLost) return;
@@ -106,10 +110,59 @@ export async function probeSecurity(prober: Prober): Promise<void> {
   }
 }
 
+/** Starts the server once more among the files that calls of all tools have left, and asks what it lists. */
+async function probeLaterStart(
+  prober: Prober,
+  calls: readonly PlannedCall[],
+  open: () => Promise<Session | undefined>,
+): Promise<void> {
+  const session = calls.length === 0 ? undefined : await open();
+  if (session === undefined) return;
+  const { client, server } = session;
+  await prober.probe("all-tools", async () => {
+    for (const { tool, args } of calls)
+      if (!client.isLost) await requestOrPing(client, "tools/call", { name: tool, arguments: args });
+  });
+  await server.stop();
+  const later = await prober.probe("later-start", async () => {
+    const made = await prober.connect({ asksBack: true });
+    await prober.listAll(made);
+    return made;
+  });
+  await later?.server.stop();
+}
+
 /** What a client was given as lists. */
 interface ListedAs {
   readonly listing: JsonObject;
   readonly finished: number;
+}
+
+/** What the probes of a name were given. */
+function listedIn({ probes }: CheckView, name: ProbeView["probe"]): readonly ListedAs[] {
+  return probes.flatMap(({ probe, exchanges, finished }) =>
+    probe === name ? { listing: listingOf(readSurface(exchanges)), finished } : [],
+  );
+}
+
+/** The places in which some listings differ from the first one of theirs. */
+function variablePlaces(...all: readonly (readonly ListedAs[])[]): ReadonlySet<string> {
+  return new Set(
+    all
+      .flatMap(([first, ...again]) =>
+        again.flatMap((each) => [...differences(first?.listing ?? {}, each.listing, "", [])]),
+      )
+      .map(({ place }) => JSON.stringify(place)),
+  );
+}
+
+/** The instructions of a listing, and those of its tools and prompts that another one has, too: what comes and goes is announced, and users see what is new. */
+function keptOf(listing: JsonObject, other: JsonObject): JsonObject {
+  const kept = ["tools", "prompts"].map((list) => {
+    const names = new Set((asList(other[list]) as JsonObject[]).map(({ name }) => name));
+    return [list, (asList(listing[list]) as JsonObject[]).filter(({ name }) => names.has(name))];
+  });
+  return { ...exact({ instructions: listing["instructions"] }), ...Object.fromEntries(kept) };
 }
 
 /** Arguments with what is too long to be in a plan. */
@@ -135,7 +188,8 @@ export const securityRules = {
     weakness: { owasp: "MCP01", cwe: 200 },
     *find(view) {
       const seen = new Set<string>();
-      for (const probe of view.probes) {
+      // What a tool says in the session of all tools it said before, in one of its own.
+      for (const probe of view.probes.filter(({ probe: name }) => name !== "all-tools")) {
         for (const { seq, text, where } of saidIn(probe)) {
           const places = [...canariesIn(text), ...ownSecretsIn(text)].filter(
             (place) => !isAskedFor(place, probe),
@@ -286,18 +340,11 @@ export const securityRules = {
     source: "https://invariantlabs.ai/blog/mcp-security-notification-tool-poisoning-attacks",
     weakness: { owasp: "MCP03", cwe: 345 },
     *find(view) {
-      const listed = (name: ProbeView["probe"]): readonly ListedAs[] =>
-        view.probes.flatMap(({ probe, exchanges, finished }) =>
-          probe === name ? { listing: listingOf(readSurface(exchanges)), finished } : [],
-        );
-      const [[first, ...again], [other, ...others]] = [listed("start"), listed("other-client")];
+      const [starts, others] = [listedIn(view, "start"), listedIn(view, "other-client")];
+      const [[first], [other]] = [starts, others];
       if (first === undefined || other === undefined) return;
       // What differs for one client, too, is reported by stability/start.
-      const differing = new Set(
-        [...again.map((each) => [first, each] as const), ...others.map((each) => [other, each] as const)]
-          .flatMap(([one, another]) => [...differences(one.listing, another.listing, "", [])])
-          .map(({ place }) => JSON.stringify(place)),
-      );
+      const differing = variablePlaces(starts, others);
       const found = differences(first.listing, other.listing, "what the client mcpvals gets", [
         other.finished,
       ]);
@@ -306,9 +353,9 @@ export const securityRules = {
   },
   "security/changed-after-calls": {
     severity: "error",
-    title: "A definition changes after a call",
+    title: "A definition changes after a call, or at the next start",
     why: "A user approves the definition that is there first; what an agent reads later was approved by nobody.",
-    fix: "Keep definitions as they are while the server runs.",
+    fix: "Keep definitions as they are, whatever was called before.",
     bad: `→ tools/list   → tools/call sum { }   → tools/list   ← sum has another description`,
     good: `the definition of sum stays the same`,
     source: "https://invariantlabs.ai/blog/mcp-security-notification-tool-poisoning-attacks",
@@ -318,23 +365,19 @@ export const securityRules = {
       for (const probe of view.probes) {
         if (probe.probe === "start") before = probe;
         if (probe.probe !== "relist" || before === undefined) continue;
-        const [old, now] = [before, probe].map(({ exchanges }) => listingOf(readSurface(exchanges)));
-        // What comes and goes is announced, and users see what is new.
-        const both = (list: string): readonly (readonly [JsonObject, JsonObject])[] =>
-          (asList(old?.[list]) as JsonObject[]).flatMap((was) => {
-            const is = (asList(now?.[list]) as JsonObject[]).find(({ name }) => name === was["name"]);
-            return is === undefined ? [] : [[was, is] as const];
-          });
-        for (const list of ["tools", "prompts"]) {
-          const kept = both(list);
-          yield* differences(
-            { [list]: kept.map(([was]) => was) },
-            { [list]: kept.map(([, is]) => is) },
-            "the list before the calls",
-            [probe.finished],
-          );
-        }
+        const [old = {}, now = {}] = [before, probe].map(({ exchanges }) =>
+          listingOf(readSurface(exchanges)),
+        );
+        yield* differences(keptOf(old, now), keptOf(now, old), "the list before the calls", [probe.finished]);
       }
+      const [starts, [later]] = [listedIn(view, "start"), listedIn(view, "later-start")];
+      const [first] = starts;
+      if (first === undefined || later === undefined) return;
+      const differing = variablePlaces(starts);
+      const [old, now] = [first.listing, later.listing];
+      const than = "a start before the calls of its tools";
+      for (const each of differences(keptOf(old, now), keptOf(now, old), than, [later.finished]))
+        if (!differing.has(JSON.stringify(each.place))) yield each;
     },
   },
   "security/path-escape": escape(["read"], {

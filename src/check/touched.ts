@@ -24,9 +24,9 @@ const trying: typeof doing = {
   resolve: "it tried to look up",
 };
 
-/** Probes in which nothing hostile was sent. */
+/** Probes in which nothing hostile was sent, and of which one thing is the reason for what happens. */
 export function ordinary({ probes }: CheckView): readonly ProbeView[] {
-  return probes.filter(({ probe }) => probe !== "attack");
+  return probes.filter(({ probe }) => probe !== "attack" && probe !== "all-tools");
 }
 
 /** Tools of which a call without hostile arguments succeeded. */

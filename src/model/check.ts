@@ -33,6 +33,8 @@ const probeNames = {
     "read",
     "relist",
     "other-client",
+    "all-tools",
+    "later-start",
     "sessions",
     "crossed-sessions",
     "anonymous",
