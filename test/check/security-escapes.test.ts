@@ -116,14 +116,20 @@ it.skipIf(reason !== undefined)(
           await fetch(url).catch(() => undefined);
           return say("done");`,
       });
-    const [host, secure] = await Promise.all([
+    const [host, other, secure] = await Promise.all([
       foundIn(tool("URL.parse('https://' + path + '/')?.href")),
+      foundIn(
+        tool("path === 'text' || /^(?!127|0)[0-9.]+$/.test(path) ? 'http://' + path + '/' : undefined"),
+      ),
       foundIn(tool("String(path).startsWith('https:') || path === 'text' ? path : undefined")),
     ]);
     const shown = "any-address: it connected to 127.0.0.1:8642; what worked:";
+    const others =
+      "the address of a cloud's metadata without http:, an address of a private network without http:";
     expect(host).toEqual([
-      `${shown} an address of this machine without http:, an address of this machine without http: and port`,
+      `${shown} an address of this machine without http:, an address of this machine without http: and port, ${others}`,
     ]);
+    expect(other).toEqual([`any-address: it connected to 169.254.169.254:80; what worked: ${others}`]);
     expect(secure).toEqual([`${shown} an address of this machine with https:`]);
   },
 );
