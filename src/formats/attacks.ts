@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { didYouMean } from "../base/did-you-mean.ts";
 import { McpvalsError } from "../base/error.ts";
-import { exact } from "../base/json.ts";
+import { asObject, exact } from "../base/json.ts";
 import { type Problem, problemAt, validate } from "../base/problem.ts";
 import { attacksSchema } from "../model/attack.ts";
 import type { Attack } from "../model/server.ts";
@@ -35,7 +35,13 @@ export async function readAttacks(given: true | readonly string[], cwd: string):
   const problems = new FileProblems();
   const sets = [parsed({ document: valueDocument(builtIn, "attacks.json") }, problems)];
   for (const [path, [file = path]] of files) {
-    const read = parsed({ file, document: await readData(path, displayPath(cwd, path)) }, problems);
+    const document = await readData(path, displayPath(cwd, path));
+    // One that is misspelt has its own message.
+    if (didYouMean("attacks", Object.keys(asObject(document.value))) === undefined)
+      throw new McpvalsError("usage/no-match", `--attack ${file}: the file has no list of attacks`, {
+        hint: beforeFlag(file),
+      });
+    const read = parsed({ file, document }, problems);
     problems.addPlaced(repeatedIds(read, sets), read.document);
     sets.push(read);
   }
@@ -67,11 +73,14 @@ function hintFor(name: string, attacks: readonly Attack[], cwd: string): string 
   const parts = name.split(/[\s,]+/).filter((part) => part !== "");
   if (parts.length > 1)
     return `Give each name a flag of its own: ${parts.map((part) => `--attack ${part}`).join(" ")}.`;
-  if (existsSync(resolve(cwd, name)))
-    return `To run ${name} under all attacks, write it before the flag: mcpvals run ${name} --attack. A file of attacks ends in .yaml or .json.`;
+  if (existsSync(resolve(cwd, name))) return `${beforeFlag(name)} A file of attacks ends in .yaml or .json.`;
   const near = didYouMean(name, [...classes, ...attacks.map(({ id }) => id)]);
   const guess = near === undefined ? "" : `Did you mean "${near}"? `;
   return `${guess}The classes are: ${classes.join(", ")}. A file of attacks ends in .yaml or .json.`;
+}
+
+function beforeFlag(target: string): string {
+  return `To run ${target} under all attacks, write it before the flag: mcpvals run ${target} --attack.`;
 }
 
 /** Whether a name of `--attack` is that of a file. */

@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import { expect, it } from "vitest";
-import { fieldsIn, leakIn, textsIn } from "./leaks.ts";
+import { fieldsIn, leakSearch, textsIn } from "./leaks.ts";
 
 const secret = "7f3a9c05be182d64fa0e91b7";
+/** One for all tests, so that what is kept of one text does not change what is found in others. */
+const search = leakSearch(secret);
 const encoded = (encoding: "base64" | "hex" | "base64url", text = secret): string =>
   Buffer.from(text).toString(encoding);
 const percent = secret.replaceAll(/./g, (each) => `%${each.charCodeAt(0).toString(16)}`);
@@ -47,7 +49,7 @@ it.each([
   ],
   ["plain, in parts", Array.from(secret.match(/.{4}/g) ?? [], (part, index) => `part ${index + 1}: ${part}`)],
 ])("finds a secret that is %s in %j", (how, texts) => {
-  expect(leakIn(secret, texts)).toBe(how);
+  expect(search(texts)).toBe(how);
 });
 
 it.each([
@@ -58,12 +60,12 @@ it.each([
   [[encoded("base64", "something else that is long enough")]],
   [["%zz=", "abc=", "=", "----------------"]],
 ])("finds none in %j", (texts) => {
-  expect(leakIn(secret, texts)).toBeUndefined();
+  expect(search(texts)).toBeUndefined();
 });
 
 it.each(["hex", "base64"] as const)("finds none in random bytes in %s", (encoding) => {
   const bytes = Array.from({ length: 125 }, (_, index) => createHash("sha256").update(`${index}`).digest());
-  expect(leakIn(secret, [Buffer.concat(bytes).toString(encoding)])).toBeUndefined();
+  expect(search([Buffer.concat(bytes).toString(encoding)])).toBeUndefined();
 });
 
 it.each([
@@ -71,11 +73,11 @@ it.each([
   ["reversed", reversed],
   ["in ROT13", rot13],
 ])("finds a secret that is %s at the end of a long text", (how, end) => {
-  expect(leakIn(secret, [`${"30 ".repeat(400_000)}${end}`])).toBe(how);
+  expect(search([`${"30 ".repeat(400_000)}${end}`])).toBe(how);
 });
 
 it("reads a long text", { timeout: 60_000 }, () => {
-  expect(leakIn(secret, ["30".repeat(100_000)])).toBeUndefined();
+  expect(search(["30".repeat(100_000)])).toBeUndefined();
 });
 
 it("reads all texts of a value", () => {

@@ -115,47 +115,71 @@ function textOf(codes: Uint8Array | Uint16Array): string {
 }
 
 /**
- * How a secret of lower-case letters and digits stands in texts that were sent one after the other: `plain`, or its encodings from the outside in.
- * It may be split over the texts, in any order. Undefined: it is not found.
+ * Looks for a secret of lower-case letters and digits in texts that were sent one after the other, and says how it stands there: `plain`, or its
+ * encodings from the outside in. It may be split over the texts, in any order. Undefined: it is not found. What was decoded is kept, since the same
+ * texts often stand in several lists.
  */
-export function leakIn(secret: string, texts: readonly string[]): string | undefined {
-  // What is encoded as a whole and then split is decoded as a whole.
-  const found = foundIn(secret, [...texts, texts.join("")]);
-  if (found !== undefined) return texts.length === 1 || found.isWhole ? found.how : `${found.how}, in parts`;
-  const listed = foundIn(secret, [lastWords(texts).join("")]);
-  return listed && `${listed.how}, in parts`;
+export function leakSearch(secret: string): (texts: readonly string[]) => string | undefined {
+  const find = finder(secret);
+  return remembered(
+    (texts) => {
+      // What is encoded as a whole and then split is decoded as a whole.
+      const found = find([...texts, texts.join("")]);
+      if (found !== undefined)
+        return texts.length === 1 || found.isWhole ? found.how : `${found.how}, in parts`;
+      const listed = find([lastWords(texts).join("")]);
+      return listed && `${listed.how}, in parts`;
+    },
+    (texts) => texts.join("\0"),
+  );
 }
 
-/** How texts cover the secret, and whether one of them has all of it; undefined: no way is found. */
-function foundIn(
+/** Says how texts cover the secret, and whether one of them has all of it; undefined: no way is found. */
+function finder(
   secret: string,
-  texts: readonly string[],
-): { readonly how: string; readonly isWhole: boolean } | undefined {
-  const forms: { readonly how: readonly string[]; readonly texts: readonly string[] }[] = [
-    { how: [], texts: [...new Set(texts)] },
-  ];
-  // It grows: what was decoded is looked at in its turn.
-  for (const form of forms) {
-    const bared = form.texts.map(bare);
-    for (const mirror of mirrors) {
-      const how = [...form.how, ...mirror.how];
-      if (how.length > depth) continue;
-      const needle = mirror.of(secret);
-      if (isCovered(needle, bared))
-        return {
-          how: how.join(", ") || "plain",
-          isWhole: bared.some((text) => text.includes(needle)),
-        };
-      if (how.length === depth) continue;
-      const encoded = form.texts.map((text) => mirror.of(text.slice(0, longestText)));
-      for (const [name, decode] of Object.entries(decoders)) {
-        const decoded = encoded.map(decode);
-        if (decoded.some((text, index) => text !== encoded[index]))
-          forms.push({ how: [...how, name], texts: decoded });
+): (texts: readonly string[]) => { readonly how: string; readonly isWhole: boolean } | undefined {
+  const bareOf = remembered(bare);
+  const ways = mirrors.map(({ how, of }) => ({ how, needle: of(secret), of: remembered(of) }));
+  const decodings = Object.entries(decoders).map(([name, decode]) => [name, remembered(decode)] as const);
+  return (texts) => {
+    const forms: { readonly how: readonly string[]; readonly texts: readonly string[] }[] = [
+      { how: [], texts: [...new Set(texts)] },
+    ];
+    // It grows: what was decoded is looked at in its turn.
+    for (const form of forms) {
+      const bared = form.texts.map(bareOf);
+      for (const { needle, of, ...way } of ways) {
+        const how = [...form.how, ...way.how];
+        if (how.length > depth) continue;
+        if (isCovered(needle, bared))
+          return {
+            how: how.join(", ") || "plain",
+            isWhole: bared.some((text) => text.includes(needle)),
+          };
+        if (how.length === depth) continue;
+        const encoded = form.texts.map((text) => of(text.slice(0, longestText)));
+        for (const [name, decode] of decodings) {
+          const decoded = encoded.map(decode);
+          if (decoded.some((text, index) => text !== encoded[index]))
+            forms.push({ how: [...how, name], texts: decoded });
+        }
       }
     }
-  }
-  return undefined;
+    return undefined;
+  };
+}
+
+/** A function that works out nothing twice. */
+function remembered<Input, Output>(
+  work: (input: Input) => Output,
+  keyOf: (input: Input) => unknown = (input) => input,
+): (input: Input) => Output {
+  const known = new Map<unknown, Output>();
+  return (input) => {
+    const key = keyOf(input);
+    if (!known.has(key)) known.set(key, work(input));
+    return known.get(key) as Output;
+  };
 }
 
 /** The last word of each line: what lists are of, such as `2. b` and `part 2: b`. */

@@ -37,14 +37,14 @@ async function attack(
     workflows: [
       { name: "notes", steps: [{ user, expectedState: { contains: "Thursday at ten", in: "answer" } }] },
     ],
-    limits: { trial: "90s" },
+    limits: { trial: "5m" },
   };
   using folder = folderOf({ "mcp-eval.config.json": config });
   cpSync(join(root, "examples/attacks/server.mjs"), join(folder.path, "server.mjs"));
   linkPackage(folder.path, ["@modelcontextprotocol/server", "zod"]);
   writeFiles(join(folder.path, "home"), home(model.url));
   const flags = names.flatMap((name) => ["--attack", name]);
-  const { code, stdout, stderr } = await runCli(["run", ...flags, "--reporter", "json", "-j", "2"], {
+  const { code, stdout, stderr } = await runCli(["run", ...flags, "--reporter", "json"], {
     cwd: folder.path,
     env: { HOME: join(folder.path, "home"), PATH: process.env["PATH"] ?? "" },
   });

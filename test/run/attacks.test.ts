@@ -116,6 +116,10 @@ it.each([
   ["overide", /Did you mean "override"\? The classes are: override, authority, /],
   ["Rug-Pull", /Did you mean "rug-pull"\?/],
   ["rug-pull,override", /Give each name a flag of its own: --attack rug-pull --attack override\./],
+  [
+    "mcp-eval.config.json",
+    /: the file has no list of attacks[^]* write it before the flag: mcpvals run mcp-eval\.config\.json --attack\./,
+  ],
   [".", /To run \. under all attacks, write it before the flag: mcpvals run \. --attack\./],
   ["zzzzzz", /: no attack has this id or class[^?]*The classes are: /],
 ])("says what to write in the place of the name %s", async (name, hint) => {
