@@ -124,10 +124,8 @@ it.skipIf(reason !== undefined)(
   },
 );
 
-it.skipIf(reason !== undefined)(
-  `ten checks of one server give the same findings${note}`,
-  async () => {
-    const call = `const { execSync } = await import("node:child_process");
+it.skipIf(reason !== undefined)(`ten checks of one server give the same findings${note}`, async () => {
+  const call = `const { execSync } = await import("node:child_process");
     const { writeFileSync } = await import("node:fs");
     writeFileSync(process.env.HOME + "/" + Math.random().toString(16).slice(2).padEnd(13, "0"), path);
     console.error(process.env.MCPVALS_PLANTED_TOKEN);
@@ -135,29 +133,27 @@ it.skipIf(reason !== undefined)(
     // Not for each of them: a shell takes much longer than all else.
     if (String(path).startsWith("text;")) execSync("echo " + path);
     try { return say(path + readFileSync(path, "utf8")); } catch { return { ...say("no"), isError: true }; }`;
-    using folder = folderOf({ "server.mjs": serverThat({ call, prompt: "a\u202Eb" }) });
-    const once = async (): Promise<readonly unknown[]> => {
-      const command = [process.execPath, "server.mjs"];
-      const findings = await securityFindings(command, folder.path);
-      return findings.map(({ code, message, place }) => ({ code, message, place }));
-    };
-    const all: (readonly unknown[])[] = [];
-    for (let count = 0; count < 5; count += 1) all.push(...(await Promise.all([once(), once()])));
-    const [first = [], ...others] = all;
-    expect(first.map((each) => (each as { code: string }).code)).toEqual(
-      expect.arrayContaining([
-        "security/secret-shown",
-        "security/read-only",
-        "security/command-injection",
-        "security/any-path",
-        "security/any-address",
-        "security/hidden-text",
-      ]),
-    );
-    expect(others).toEqual(Array.from({ length: 9 }, () => first));
-  },
-  120_000,
-);
+  using folder = folderOf({ "server.mjs": serverThat({ call, prompt: "a\u202Eb" }) });
+  const once = async (): Promise<readonly unknown[]> => {
+    const command = [process.execPath, "server.mjs"];
+    const findings = await securityFindings(command, folder.path);
+    return findings.map(({ code, message, place }) => ({ code, message, place }));
+  };
+  const all: (readonly unknown[])[] = [];
+  for (let count = 0; count < 5; count += 1) all.push(...(await Promise.all([once(), once()])));
+  const [first = [], ...others] = all;
+  expect(first.map((each) => (each as { code: string }).code)).toEqual(
+    expect.arrayContaining([
+      "security/secret-shown",
+      "security/read-only",
+      "security/command-injection",
+      "security/any-path",
+      "security/any-address",
+      "security/hidden-text",
+    ]),
+  );
+  expect(others).toEqual(Array.from({ length: 9 }, () => first));
+});
 
 it.skipIf(reason !== undefined)(
   `a server that keeps its data beside its program can write there, and nowhere on this machine${note}`,
