@@ -111,6 +111,12 @@ const attackedFiles = new RegExp(
   String.raw`(?:^~/\.ssh/id_rsa|(?:^\{elsewhere\}|${besideSuffix})/${secretName})(?:\.(?!pub$)[^/]*)?/?$`,
 );
 
+/** Planted secrets that something sent to a host, or in a name that it asked the address of: their places. */
+export interface SentSecrets {
+  readonly target: string;
+  readonly secrets: readonly string[];
+}
+
 /** The places whose planted secret stands in a text: as it is, in hexadecimal or in Base64, also that of URLs. */
 export function canariesIn(text: string): readonly string[] {
   const [lower, ofUrl] = [text.toLowerCase(), text.replaceAll("-", "+").replaceAll("_", "/")];

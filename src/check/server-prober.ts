@@ -138,6 +138,7 @@ class ServerProber implements Prober, AsyncDisposable {
     const quick = probe === "attack";
     for (const seen of (await this.#world?.look({ quick })) ?? [])
       emit({ type: "server.access", server, ...seen });
+    for (const sent of this.#world?.takeSent() ?? []) emit({ type: "secret.sent", server, ...sent });
   }
 
   #open(host: ServerHost, client?: string): RawClient {

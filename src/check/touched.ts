@@ -24,9 +24,14 @@ const trying: typeof doing = {
   resolve: "it tried to look up",
 };
 
-/** Probes in which nothing hostile was sent, and of which one thing is the reason for what happens. */
-export function ordinary({ probes }: CheckView): readonly ProbeView[] {
-  return probes.filter(({ probe }) => probe !== "attack" && probe !== "all-tools");
+/** Probes in which one thing is the reason for what happens: a start, a call or a read. */
+export function attributed({ probes }: CheckView): readonly ProbeView[] {
+  return probes.filter(({ probe }) => probe !== "all-tools");
+}
+
+/** Those of them in which nothing hostile was sent. */
+export function ordinary(view: CheckView): readonly ProbeView[] {
+  return attributed(view).filter(({ probe }) => probe !== "attack");
 }
 
 /** Tools of which a call without hostile arguments succeeded. */

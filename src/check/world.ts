@@ -46,6 +46,7 @@ import {
   plantedVariables,
   secretEndings,
   secretName,
+  type SentSecrets,
 } from "./canaries.ts";
 import { gitEntries, isGitIndex } from "./git-index.ts";
 
@@ -361,6 +362,11 @@ export class World implements AsyncDisposable {
       // What it made itself in an earlier probe is nothing that it destroys.
       if (!this.#files.has(path) && this.#planted.has(path)) compare("delete", path, entry);
     return [...new Map([...traced, ...compared].map((each) => [JSON.stringify(each), each])).values()];
+  }
+
+  /** What the server has sent since the last call that had planted secrets in it. */
+  takeSent(): readonly SentSecrets[] {
+    return (this.#network?.take() ?? []).map((line) => JSON.parse(line) as SentSecrets);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

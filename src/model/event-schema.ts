@@ -575,6 +575,14 @@ export const eventKinds = {
         .describe("Whether the token that the server was declared with was in its headers."),
     },
   ),
+  "secret.sent": event(
+    "Something that a server sent over the network of a check of security had planted secrets in it.",
+    {
+      server,
+      target: text.describe("The host of the request, or the name that it asked the address of."),
+      secrets: z.array(text).describe("Where these secrets are planted, such as `~/.ssh/id_rsa`."),
+    },
+  ),
   "conformance.checked": event("What the official conformance suite says of one requirement.", {
     server,
     scenario: text.describe("The scenario of the suite."),

@@ -79,6 +79,7 @@ const known: Readonly<Record<EventType, true>> = {
   "http.session": true,
   "http.preflight": true,
   "endpoint.requested": true,
+  "secret.sent": true,
   "conformance.checked": true,
   "workspace.files": true,
   "state.compared": true,

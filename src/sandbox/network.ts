@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { closeSync, openSync } from "node:fs";
+import { createInterface } from "node:readline";
 import { McpvalsError } from "../base/error.ts";
 import type { SandboxSpec } from "../model/sandbox.ts";
 import { withDeadline } from "../process/deadline.ts";
@@ -11,6 +12,8 @@ import { findBubblewrap } from "./bubblewrap.ts";
 /** A network of its own, which sandboxes can join. Nothing leaves it. Disposing of it ends the program that answers there. */
 export interface OwnNetwork extends AsyncDisposable {
   readonly namespaces: NonNullable<SandboxSpec["namespaces"]>;
+  /** The lines that the program has written since the last call, without its id. */
+  take(): readonly string[];
 }
 
 /** Where the programs are that set up a network; what is confined must not choose them. */
@@ -46,6 +49,7 @@ export async function openNetwork(
     cwd: "/",
   });
   const output = new ProgramOutput();
+  const lines: string[] = [];
   const end = async (): Promise<void> => {
     output.stop();
     await child.stop();
@@ -62,10 +66,12 @@ export async function openNetwork(
     const pid = Number.parseInt(output.stdout.text, 10);
     if (child.exit !== undefined || Number.isNaN(pid))
       throw unavailable(output.stderr.text.trim() || "the program that answers did not start");
+    createInterface({ input: child.stdout }).on("line", (line) => void lines.push(line));
     // Held open, they stay the ones of this program, also when its id is that of another one.
     const [user, net] = [openSync(`/proc/${pid}/ns/user`, "r"), openSync(`/proc/${pid}/ns/net`, "r")];
     return {
       namespaces: { user: pathOf(user), net: pathOf(net) },
+      take: () => lines.splice(0),
       async [Symbol.asyncDispose]() {
         closeSync(user);
         closeSync(net);
