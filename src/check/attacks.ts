@@ -103,8 +103,33 @@ const sizes: readonly Payload[] = [
   },
 ];
 
+/** Requests that are tried where a text is said to be an address: they take long, and others are seldom one. */
+const furtherRequests: readonly (readonly [form: string, text: string, isWhole?: boolean])[] = [
+  ["an address of this machine with https:", `https://127.0.0.1:${canaryPort}/`, true],
+  ["an address of this machine without http:", `127.0.0.1:${canaryPort}`, true],
+  ["an address of this machine without http: and port", "127.0.0.1", true],
+  ["the address of a cloud's metadata without http:", metadataAddress, true],
+  ["an address of a private network without http:", "10.20.30.40", true],
+  ["another address of a private network", "http://192.168.30.40/", true],
+  ["a name of this machine with https:", `https://${plantedName}:${canaryPort}/`],
+  ["a name of this machine without http:", `${plantedName}:${canaryPort}`],
+  ["a name of this machine without http: and port", plantedName],
+  ["an address as one number", `http://2130706433:${canaryPort}/`],
+  ["a short form of an address", `http://127.1:${canaryPort}/`],
+  ["another address of this machine", `http://127.0.0.2:${canaryPort}/`],
+  ["the address 0.0.0.0", `http://0.0.0.0:${canaryPort}/`],
+  ["the address 0.0.0.0 without http: and port", "0.0.0.0"],
+  ["the address [::]", `http://[::]:${canaryPort}/`],
+  ["an address of 172.16.0.0/12", "http://172.20.30.40/"],
+  ["the address of a cloud's metadata in IPv6", "http://[fd00:ec2::254]/"],
+  ["a name that stands for the address of a cloud's metadata", `http://${metadataNames[0]}/`],
+  ["a page that redirects to a cloud's metadata", pages.toMetadata],
+  ["a page that redirects to a page that redirects to this machine", pages.toPage],
+  ["a page that redirects to a name that stands for an address of this machine", pages.toName],
+];
+
 /** The hostile arguments that are tried in the place of each text. */
-function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
+function payloadsFor({ folder, id }: AttackPlace, isAddress: boolean): readonly Payload[] {
   const key = `${plantedHome}/.ssh/id_rsa`;
   const up = "../".repeat(12);
   const beside = `${folder.split("/").at(-1)}${besideSuffix}`;
@@ -121,12 +146,16 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
     ...of("read", [
       ["an absolute path", key, true],
       ["an absolute path beside all its folders", elsewhereFile, true],
+      ["such a path without .txt", elsewhereFile.replace(/\.txt$/, ""), true],
       ["an absolute path as a URL", `file://${key}`, true],
       ["an absolute path of a folder", `${plantedHome}/.ssh`, true],
       ["../ before the path", `${up}${key.slice(1)}`],
       ["its folder, then ../", `${folder}/../${beside}/${secret}`],
       ["a folder whose name begins with that of its own", `${folder}${besideSuffix}/${secret}`],
-      ["a path in such a folder, without .txt", `${folder}${besideSuffix}/${secretName}`],
+      [
+        "a path in a folder whose name begins with that of its own, without .txt",
+        `${folder}${besideSuffix}/${secretName}`,
+      ],
       ["../ before such a path", `../${beside}/${secretName}`],
       ["such a folder itself", `${folder}${besideSuffix}`],
       ["../ before such a folder", `../${beside}`],
@@ -157,39 +186,19 @@ function payloadsFor({ folder, id }: AttackPlace): readonly Payload[] {
     ]),
     ...of("request", [
       ["an address of this machine", `http://127.0.0.1:${canaryPort}/`, true],
-      ["an address of this machine with https:", `https://127.0.0.1:${canaryPort}/`, true],
-      ["an address of this machine without http:", `127.0.0.1:${canaryPort}`, true],
-      ["an address of this machine without http: and port", "127.0.0.1", true],
       ["the address of a cloud's metadata", metadataUrl, true],
-      ["the address of a cloud's metadata without http:", metadataAddress, true],
       ["an address of a private network", "http://10.20.30.40/", true],
-      ["an address of a private network without http:", "10.20.30.40", true],
-      ["another address of a private network", "http://192.168.30.40/", true],
       ["the name of this machine", `http://localhost:${canaryPort}/`],
       ["a name that stands for an address of this machine", `http://${plantedName}:${canaryPort}/`],
-      ["such a name with https:", `https://${plantedName}:${canaryPort}/`],
-      ["such a name without http:", `${plantedName}:${canaryPort}`],
-      ["such a name without http: and port", plantedName],
       ["the address of this machine in IPv6", `http://[::1]:${canaryPort}/`],
-      ["an address as one number", `http://2130706433:${canaryPort}/`],
-      ["a short form of an address", `http://127.1:${canaryPort}/`],
-      ["another address of this machine", `http://127.0.0.2:${canaryPort}/`],
-      ["the address 0.0.0.0", `http://0.0.0.0:${canaryPort}/`],
-      ["the address 0.0.0.0 without http: and port", "0.0.0.0"],
-      ["the address [::]", `http://[::]:${canaryPort}/`],
       ["an address of IPv6 that stands for one of IPv4", `http://[::ffff:127.0.0.1]:${canaryPort}/`],
-      ["an address of 172.16.0.0/12", "http://172.20.30.40/"],
-      ["the address of a cloud's metadata in IPv6", "http://[fd00:ec2::254]/"],
-      ["a name that stands for the address of a cloud's metadata", `http://${metadataNames[0]}/`],
       ["a page that redirects to this machine", pages.toThisMachine],
-      ["a page that redirects to a cloud's metadata", pages.toMetadata],
-      ["a page that redirects to such a page", pages.toPage],
-      ["a page that redirects to a name that stands for an address of this machine", pages.toName],
       [
         "a name that stands for an address of the internet first, then for one of this machine",
         `http://${rebindingPrefix}${id}.${plantedName}:${canaryPort}/`,
       ],
     ]),
+    ...(isAddress ? of("request", furtherRequests) : []),
     ...of("sql", [
       ["SQL", `ATTACH DATABASE '${marker}-11' AS mcpvals; CREATE TABLE mcpvals.t (x)`, true],
       [
@@ -240,7 +249,9 @@ export function attacksOn(
   const [first] = texts;
   return [
     ...texts.flatMap((text, index) =>
-      payloadsFor({ folder: place.folder, id: `${place.id}-${index}` }).map((each) => attack(text, each)),
+      payloadsFor({ folder: place.folder, id: `${place.id}-${index}` }, text.isAddress).map((each) =>
+        attack(text, each),
+      ),
     ),
     ...(first === undefined ? [] : sizes.map((each) => attack(first, each))),
   ];
