@@ -758,7 +758,6 @@ function summaryLines(
   const mocked = describeMocks(trials);
   const isCheck = trials.length > 0 && trials.every(({ form }) => form === "check");
   const used = describeCoverage(result.coverage ?? {});
-  const attacked = describeAttacks(result);
   const cost = describeCost(result);
   const throttling = describeThrottling(trials);
   const replayed = environment.replayed === undefined ? "" : " replayed";
@@ -769,7 +768,7 @@ function summaryLines(
         `${countOf(summary.total, "trial")}${graded} in ${formatDuration(result.durationMs)}`,
         ...(trials.length === 0 ? [] : describeModels(trials, environment)),
         ...describePrograms(trials, environment),
-        ...(attacked === "" ? [] : [attacked]),
+        ...(result.attacks === undefined ? [] : [describeAttacks(result)]),
         ...(cost === "" ? [] : [cost]),
         ...(throttling === "" ? [] : [throttling]),
         ...(mocked === "" ? [] : [`mocks, not servers: ${mocked}`]),

@@ -72,11 +72,10 @@ export function totalRows(
   }));
 }
 
-/** How many attacks succeeded, in a few words; empty for a run without attacks. */
+/** How many attacks succeeded, in a few words. */
 export function describeAttacks(result: Pick<RunResult, "attacks">): string {
   const wholes = attackSides(result).flatMap((rates) => rates.slice(-1));
   const judged = sumOf(wholes.map((rate) => rate.judged));
-  if (wholes.length === 0) return "";
   if (judged === 0) return "no attack judged";
   const succeeded = sumOf(wholes.map((rate) => rate.succeeded));
   return `${formatInteger(succeeded)} of ${countOf(judged, "attack")} succeeded`;
