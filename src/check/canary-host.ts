@@ -78,7 +78,8 @@ for (const port of [80, canaryPort]) {
       let text = "";
       const known: string[] = [];
       socket.on("data", (bytes) => {
-        if (text.length < maxSentLength) text += bytes.toString("latin1");
+        if (text.length >= maxSentLength) return;
+        text += bytes.toString("latin1");
         const host = /^host: *(\S+)/im.exec(text)?.[1] ?? `${socket.localAddress}:${socket.localPort}`;
         known.push(...report(host, text, known));
       });
