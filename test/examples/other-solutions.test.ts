@@ -42,6 +42,9 @@ const write = (path: string, content: string): Action => call("files.write_file"
 const schema = (query: string): Action => call("db.execute_schema_query", { query });
 const scale = (version: object, replicas: number): Action =>
   call("platform.scale_version", { ...version, replicas });
+/** A deployment that starts no instance, so that none can be ready when the next call comes. */
+const withoutInstances = (deploy: Action): Action =>
+  JSON.parse(JSON.stringify(deploy).replace(/"replicas":\d/, '"replicas":0')) as Action;
 const quota = (namespace: string, instances: number): Action =>
   call("platform.set_quota", { namespace, quota: { instances } });
 const orders = { namespace: "{env.NAMESPACE}", service: "orders", version: "stable" };
@@ -90,7 +93,22 @@ const others: readonly Other[] = [
     instead(`"from":"Grace","to":"{env.TEAM}"`, `"from":"Grace","to":"{env.DEPUTY}"`),
   ],
   ["hard-blue-green-switch", "keeps blue as it was", without(4)],
-  ["hard-blue-green-switch", "does not wait", without(2), "no customer ever saw an error"],
+  [
+    "hard-blue-green-switch",
+    "switches before there is an instance",
+    (solution) => {
+      const [look = {}, deploy = {}, wait = {}, switchAll = {}, ...rest] = solution;
+      return [
+        look,
+        withoutInstances(deploy),
+        switchAll,
+        scale({ ...shop, version: "green" }, 2),
+        wait,
+        ...rest,
+      ];
+    },
+    "no customer ever saw an error",
+  ],
   [
     "hard-blue-green-switch",
     "switches in two steps",
@@ -104,8 +122,15 @@ const others: readonly Other[] = [
   ],
   [
     "hard-healthy-rollout",
-    "moves traffic before v2 is ready",
-    ([deploy = {}, wait = {}, , , ...rest]) => [deploy, ...byHand, allToV2, wait, ...rest],
+    "moves traffic before there is an instance",
+    ([deploy = {}, wait = {}, , , ...rest]) => [
+      withoutInstances(deploy),
+      ...byHand,
+      allToV2,
+      scale({ ...shop, version: "v2" }, 3),
+      wait,
+      ...rest,
+    ],
     "not one request failed, from the first to the last",
   ],
   [
