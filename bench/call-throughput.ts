@@ -10,10 +10,14 @@ import { startServer } from "../src/servers/server-pool.ts";
 import { openBenchJournal } from "./journal.ts";
 import type { Row } from "./measure.ts";
 
-/** Calls in a block, and blocks: short ones, since the speed of a shared machine differs from one second to the next. */
+/**
+ * Calls in a block, and blocks of a pair of servers: short ones, since the speed of a shared machine differs from one second to the
+ * next. Several pairs, since two processes of one program differ in speed for as long as they run.
+ */
 const calls = 100;
-const blocks = 150;
-const warmUpBlocks = 20;
+const blocks = 40;
+const warmUpBlocks = 10;
+const pairs = 5;
 const server = resolve(
   import.meta.dirname,
   "../node_modules/@modelcontextprotocol/server-everything/dist/index.js",
@@ -22,6 +26,28 @@ const args = { message: "hello" };
 
 /** Sequential echo calls through a recorded session (redacted, journalled) against the bare SDK client, in blocks in turn. */
 export async function callThroughput(): Promise<readonly Row[]> {
+  const total = { ours: 0, floor: 0 };
+  for (let pair = 0; pair < pairs; pair++) {
+    const { ours, floor } = await timePair();
+    total.ours += ours;
+    total.floor += floor;
+  }
+  const count = calls * blocks * pairs;
+  const perSecond = (ms: number): string => ((count * 1000) / ms).toFixed(0);
+  const ratio = total.floor / total.ours;
+  return [
+    {
+      name: `${count} echo calls, recorded`,
+      measured: `${perSecond(total.ours)} calls/s (${(ratio * 100).toFixed(1)} %)`,
+      floor: `bare SDK client ${perSecond(total.floor)} calls/s`,
+      target: "at least 90 %",
+      holds: ratio >= 0.9,
+    },
+  ];
+}
+
+/** Milliseconds that all blocks of one pair of servers take. */
+async function timePair(): Promise<{ readonly ours: number; readonly floor: number }> {
   await using recorded = await startRecorded();
   await using bare = await startBare();
   let [ours, floor] = [0, 0];
@@ -31,17 +57,7 @@ export async function callThroughput(): Promise<readonly Row[]> {
     ours += ourTime;
     floor += floorTime;
   }
-  const perSecond = (ms: number): string => ((calls * blocks * 1000) / ms).toFixed(0);
-  const ratio = floor / ours;
-  return [
-    {
-      name: `${calls * blocks} echo calls, recorded`,
-      measured: `${perSecond(ours)} calls/s (${(ratio * 100).toFixed(1)} %)`,
-      floor: `bare SDK client ${perSecond(floor)} calls/s`,
-      target: "at least 90 %",
-      holds: ratio >= 0.9,
-    },
-  ];
+  return { ours, floor };
 }
 
 /** Milliseconds that a block of calls takes. */

@@ -17,7 +17,7 @@ export { serverSchema as ServerSchema } from "./model/server.ts";
 export { McpvalsError, type Diagnostic, type ErrorDetails, type SourceLocation } from "./base/error.ts";
 export type { SerializedError } from "./base/serialized-error.ts";
 export type { ErrorCode, ErrorKind } from "./base/catalogue.ts";
-export type { Grade, Usage, Verdict } from "./model/grade.ts";
+export type { Grade, RunVerdict, Usage, Verdict } from "./model/grade.ts";
 export type { Finding, FindingPlace, Severity } from "./model/finding.ts";
 export type { AgentSummary } from "./model/agent.ts";
 export type { Plan } from "./model/plan.ts";
@@ -26,7 +26,6 @@ export type {
   RunEnvironment,
   RunResult,
   RunSummary,
-  RunVerdict,
   ServerDigest,
   ToolDigest,
   TrialResult,

@@ -2,13 +2,13 @@ import { basename } from "node:path";
 import type {
   CapabilityProfile,
   CheckKind,
-  CheckSettings,
   CheckSpec,
   ConformanceSuite,
   NotCalled,
   PlannedCall,
   ServerSummary,
 } from "../model/check.ts";
+import type { CheckSettings } from "../model/check-settings.ts";
 import type { ServerSpec } from "../model/server.ts";
 import type { Task } from "../model/task.ts";
 import { McpvalsError } from "../base/error.ts";

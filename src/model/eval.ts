@@ -4,7 +4,7 @@ import { closedObject, duration, type Model, named, optional } from "./fields.ts
 import type { Attack, ServerSpec } from "./server.ts";
 import type { AgentSpec, ModelSpec } from "./agent.ts";
 import type { Task, UseLimits } from "./task.ts";
-import type { CheckSettings } from "./check.ts";
+import type { CheckSettings } from "./check-settings.ts";
 import type { Prices } from "./prices.ts";
 import type { ExtensionSettings } from "./extension.ts";
 

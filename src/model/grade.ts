@@ -11,6 +11,10 @@ const share = z.number().min(0).max(1);
 export const verdictSchema = z.enum(["pass", "fail", "error", "timeout", "skip"]);
 export type Verdict = z.output<typeof verdictSchema>;
 
+/** The verdicts of a run. */
+export const runVerdicts = ["pass", "fail", "incomplete", "interrupted"] as const;
+export type RunVerdict = (typeof runVerdicts)[number];
+
 export const judgeRecordSchema = z
   .strictObject({
     model: z.string().describe("The judge's model id."),

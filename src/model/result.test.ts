@@ -3,7 +3,8 @@ import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { documentJsonSchema } from "../../scripts/schemas/document-json-schemas.ts";
 import { visibleJson } from "../base/visible-text.ts";
-import { jsonPieces, resultSchema, type RunResult } from "./result.ts";
+import { jsonPieces } from "../base/json-pieces.ts";
+import { resultSchema, type RunResult } from "./result.ts";
 
 const result: RunResult = {
   schema: "mcpvals.result/1",

@@ -1,5 +1,5 @@
 import type { ReporterName } from "../model/reporter.ts";
-import { blocksOf, jsonPieces } from "../model/result.ts";
+import { blocksOf, jsonPieces } from "../base/json-pieces.ts";
 import type { Reporter, ReporterOutput } from "./reporter.ts";
 import { consoleReporter } from "./console.ts";
 import { githubReporter } from "./github.ts";

@@ -16,16 +16,9 @@ import { agentActs, toMicroseconds, toolDigest } from "../trace/agent-acts.ts";
 import { addUsage, type Trajectory } from "../trace/trajectory.ts";
 import { untoldStates, warningsOf } from "../trace/warnings.ts";
 import { CoverageCounter, LatencyCounter, MeasurementCounter, RoutingCounter } from "./counters.ts";
-import type {
-  ProgramRun,
-  RunResult,
-  RunSummary,
-  RunVerdict,
-  ToolDigest,
-  TrialResult,
-} from "../model/result.ts";
+import type { ProgramRun, RunResult, RunSummary, ToolDigest, TrialResult } from "../model/result.ts";
 import type { SerializedError } from "../base/serialized-error.ts";
-import type { Grade, Usage, Verdict } from "../model/grade.ts";
+import type { Grade, RunVerdict, Usage, Verdict } from "../model/grade.ts";
 
 // A trial.
 

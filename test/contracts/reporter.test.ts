@@ -6,7 +6,7 @@ import { load } from "../../src/formats/load.ts";
 import type { Config } from "../../src/formats/config/config-schema.ts";
 import { replayRun } from "../../src/report/replay.ts";
 import type { Reporter, RunEnd, RunStart } from "../../src/report/reporter.ts";
-import type { RunVerdict } from "../../src/model/result.ts";
+import type { RunVerdict } from "../../src/model/grade.ts";
 import { reporters } from "../../src/report/reporters.ts";
 import { run } from "../../src/run/run.ts";
 import { readRun } from "../../src/store/run-folder.ts";

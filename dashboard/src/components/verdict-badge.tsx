@@ -1,5 +1,5 @@
 import type { ReactElement } from "react";
-import type { RunVerdict } from "../../../src/model/result.ts";
+import type { RunVerdict } from "../../../src/model/grade.ts";
 import type { RunRow, TrialRow } from "../../../src/report/documents/documents.ts";
 import { useIsOffline } from "../connection.ts";
 import type { Verdict } from "../../../src/model/grade.ts";

@@ -2,7 +2,7 @@ import { countOf } from "../../base/visible-text.ts";
 import { relative } from "node:path";
 import { type Command, Option } from "commander";
 import { asList, exact } from "../../base/json.ts";
-import { type CallPolicy, callPolicies } from "../../model/check.ts";
+import { type CallPolicy, callPolicies } from "../../model/check-settings.ts";
 import type { LoadedConfig } from "../../formats/assemble-eval.ts";
 import type { Snapshot } from "../../check/snapshot.ts";
 import { loadTarget, type Target } from "../../formats/target.ts";

@@ -5,7 +5,7 @@ import picomatch from "picomatch";
 import { displayWidth, padToWidth, createStyle, type Tone } from "../../base/columns.ts";
 import { McpvalsError } from "../../base/error.ts";
 import { countOf, formatInteger, visibleText } from "../../base/visible-text.ts";
-import { type RunVerdict, runVerdicts } from "../../model/result.ts";
+import { type RunVerdict, runVerdicts } from "../../model/grade.ts";
 import type { RunRow } from "../../report/documents/documents.ts";
 import { runRow } from "../../report/documents/run-record.ts";
 import { isPinned, pinRun, runFolders } from "../../store/run-files.ts";

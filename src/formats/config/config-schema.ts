@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { callPolicies } from "../../model/check.ts";
+import { callPolicies } from "../../model/check-settings.ts";
 import { gradersField, thresholdsField } from "../../graders/declared.ts";
 import { budgetSchema, useLimitFields } from "../../model/eval.ts";
 import { isReporterName, reporterHelp } from "../../model/reporter.ts";

@@ -12,7 +12,7 @@ import {
 } from "../../model/extension.ts";
 import { graderReader, type GraderTypes, type ReadGraders } from "../../graders/declared.ts";
 import { exact, formatKeyPath, type Json, type KeyPath, withoutUndefined } from "../../base/json.ts";
-import type { CheckSettings } from "../../model/check.ts";
+import type { CheckSettings } from "../../model/check-settings.ts";
 import type { Eval, JudgeSpec, Limits } from "../../model/eval.ts";
 import {
   type GraderSpec,

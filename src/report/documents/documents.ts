@@ -3,7 +3,8 @@ import type { Rule } from "../../check/check-view.ts";
 import type { RunFinding } from "../../model/finding.ts";
 import type { AgentSummary } from "../../model/agent.ts";
 import type { EventOf, Phase, TraceEvent, TurnEnd } from "../../model/event.ts";
-import type { RunEnvironment, RunResult, RunSummary, RunVerdict, TrialResult } from "../../model/result.ts";
+import type { RunVerdict } from "../../model/grade.ts";
+import type { RunEnvironment, RunResult, RunSummary, TrialResult } from "../../model/result.ts";
 import type { Cost, Usage, Verdict } from "../../model/grade.ts";
 
 // What the dashboard and the HTML report show. Each document is made on the server from the record of a run, so that the app
