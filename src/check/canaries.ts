@@ -117,11 +117,15 @@ export interface SentSecrets {
   readonly secrets: readonly string[];
 }
 
+const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+const secretForms = secrets.map(([place, secret]) => [place, formsOf(secret)] as const);
+
 /** The places whose planted secret stands in a text: as it is, in hexadecimal or in Base64, also that of URLs. */
 export function canariesIn(text: string): readonly string[] {
   const [lower, ofUrl] = [text.toLowerCase(), text.replaceAll("-", "+").replaceAll("_", "/")];
-  return secrets.flatMap(([place, secret]) =>
-    formsOf(secret).some((form) => lower.includes(form) || text.includes(form) || ofUrl.includes(form))
+  return secretForms.flatMap(([place, forms]) =>
+    forms.some((form) => lower.includes(form) || text.includes(form) || ofUrl.includes(form))
       ? place
       : [],
   );
@@ -137,8 +141,6 @@ function formsOf(secret: string): readonly string[] {
     ...[0, 1, 2].map((offset) => base64([...Array<number>(offset).fill(0), ...codes]).slice(4, -4)),
   ];
 }
-
-const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 function base64(bytes: readonly number[]): string {
   const bits = bytes.map((byte) => byte.toString(2).padStart(8, "0")).join("");

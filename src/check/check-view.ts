@@ -75,21 +75,26 @@ function readProbes(
   events: readonly TraceEvent[],
   exchanges: readonly Exchange[],
   { calls = [], reads = [] }: CheckSpec,
-): ProbeView[] {
-  return events.flatMap((event, index): ProbeView[] => {
+): readonly ProbeView[] {
+  // Both are in the order of their numbers, and there may be thousands of probes.
+  let next = 0;
+  return events.flatMap((event, index): readonly ProbeView[] => {
     if (event.type !== "probe.started") return [];
-    const rest = events.slice(index);
-    const length = rest.findIndex(({ type }) => type === "probe.finished");
-    const own = length === -1 ? rest : rest.slice(0, length + 1);
-    const finished = own.at(-1)?.seq ?? event.seq;
+    let end = index + 1;
+    while (end < events.length && events[end - 1]?.type !== "probe.finished") end += 1;
+    const finished = events[end - 1]?.seq ?? event.seq;
+    const sent = (): number => exchanges[next]?.request.seq ?? Infinity;
+    while (sent() < event.seq) next += 1;
+    const first = next;
+    while (sent() <= finished) next += 1;
     const call = event.call === undefined ? undefined : calls[event.call];
     const read = event.read === undefined ? undefined : reads[event.read];
     return [
       {
         probe: event.probe,
         ...exact({ call, read }),
-        events: own,
-        exchanges: exchanges.filter(({ request }) => request.seq >= event.seq && request.seq <= finished),
+        events: events.slice(index, end),
+        exchanges: exchanges.slice(first, next),
         started: event.seq,
         finished,
       },

@@ -1,4 +1,4 @@
-import type { Exchange } from "../trace/trajectory.ts";
+import { type Exchange, perObject } from "../trace/trajectory.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
 import { type CheckView, exchangesOf, type Found, type ProbeView, resultOf } from "./check-view.ts";
 
@@ -73,11 +73,10 @@ export function touchedIn(view: CheckView, probe: ProbeView): readonly Access[] 
 }
 
 /** What happens at each start, which no call is the reason of. */
-function startKeys({ probes }: CheckView): ReadonlySet<string> {
-  return new Set(
-    probes.filter(isStart).flatMap(({ events }) => eventsOf(events, "server.access").map(keyOf)),
-  );
-}
+const startKeys = perObject(
+  ({ probes }: CheckView): ReadonlySet<string> =>
+    new Set(probes.filter(isStart).flatMap(({ events }) => eventsOf(events, "server.access").map(keyOf))),
+);
 
 function keyOf({ access, target }: Access): string {
   return `${access} ${target}`;
