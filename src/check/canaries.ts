@@ -125,9 +125,7 @@ const secretForms = secrets.map(([place, secret]) => [place, formsOf(secret)] as
 export function canariesIn(text: string): readonly string[] {
   const [lower, ofUrl] = [text.toLowerCase(), text.replaceAll("-", "+").replaceAll("_", "/")];
   return secretForms.flatMap(([place, forms]) =>
-    forms.some((form) => lower.includes(form) || text.includes(form) || ofUrl.includes(form))
-      ? place
-      : [],
+    forms.some((form) => lower.includes(form) || text.includes(form) || ofUrl.includes(form)) ? place : [],
   );
 }
 

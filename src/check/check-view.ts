@@ -71,12 +71,29 @@ export function readCheck({ task, events, exchanges }: Trajectory, spec: CheckSp
   };
 }
 
+/** The probes in the order in which they began; those that ran at the same time as others last, in the order of their series. */
 function readProbes(
+  events: readonly TraceEvent[],
+  exchanges: readonly Exchange[],
+  spec: CheckSpec,
+): readonly ProbeView[] {
+  const exchangesBySeries = Map.groupBy(exchanges, ({ request }) => seriesOf(request));
+  return [...Map.groupBy(events, seriesOf)]
+    .toSorted(([a], [b]) => a - b)
+    .flatMap(([series, own]) => readSeries(own, exchangesBySeries.get(series) ?? [], spec));
+}
+
+/** 0: no other probe runs. */
+function seriesOf({ series = 0 }: Pick<TraceEvent, "series">): number {
+  return series;
+}
+
+/** The probes of events and exchanges in the order of their numbers, of which there may be thousands. */
+function readSeries(
   events: readonly TraceEvent[],
   exchanges: readonly Exchange[],
   { calls = [], reads = [] }: CheckSpec,
 ): readonly ProbeView[] {
-  // Both are in the order of their numbers, and there may be thousands of probes.
   let next = 0;
   return events.flatMap((event, index): readonly ProbeView[] => {
     if (event.type !== "probe.started") return [];

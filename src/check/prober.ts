@@ -36,6 +36,15 @@ export interface Prober {
   preflight(origin: string): Promise<void>;
   /** An address of this machine at which mcpvals listens; requests that come there are recorded. */
   listen(): Promise<string>;
+  /**
+   * Does something for each item, for several at the same time if the server can run more than once: each with a prober of its own, whose
+   * servers run among planted files of their own, and whose events are marked with the number of the item, from 1. No further item is
+   * begun once `work` has given false, or has thrown.
+   */
+  sideBySide<T>(
+    items: readonly T[],
+    work: (prober: Prober, item: T, index: number) => Promise<boolean>,
+  ): Promise<void>;
   /** Records a fact that no message shows. */
   record(event: Extract<EventBody, { readonly type: "conformance.checked" | "http.session" }>): void;
   /**

@@ -52,55 +52,25 @@ const otherClient = "claude-ai";
  */
 export async function probeSecurity(prober: Prober): Promise<void> {
   const { calls = [], reads = [], confined } = prober.check;
-  const open = (clientName?: string): Promise<Session | undefined> =>
-    prober.probe(clientName === undefined ? "start" : "other-client", async () => {
-      await prober.plant();
-      const session = await prober.connect({ asksBack: true, ...exact({ clientName }) });
-      await prober.listAll(session);
-      return session;
-    });
-  const first = await open();
-  await first?.server.stop();
+  const first = await startAndList(prober);
   if (first === undefined) return;
   // Each twice, so that what differs from start to start is not taken for what depends on the client.
-  for (const clientName of [otherClient, otherClient, undefined]) {
-    const session = await open(clientName);
-    await session?.server.stop();
-  }
+  for (const clientName of [otherClient, otherClient, undefined]) await startAndList(prober, clientName);
   if (first.server.transport === "shttp") await probeAddress(prober);
   if (confined !== true) return;
-  /** Of each tool the last ordinary call that succeeded. */
-  const working = new Map<string, PlannedCall>();
   const planned = calls.map((call, index) => ({ call, index }));
-  for (const own of Map.groupBy(planned, ({ call }) => call.tool).values()) {
-    let session = await open();
-    for (const { call, index } of own) {
-      if (session === undefined) return;
-      const { client } = session;
-      const params = { name: call.tool, arguments: withLongText(call.args) };
-      const make = async (): Promise<{ readonly hangs: boolean; readonly answersPing: boolean }> => {
-        const { kind, succeeded, answersPing } = await requestOrPing(client, "tools/call", params);
-        if (succeeded && call.attack === undefined) working.set(call.tool, call);
-        // What a tool begins and does not wait for is seen, too, once the server has answered something else.
-        if (kind !== "none" && !client.isLost) await client.request("ping");
-        return { hangs: kind === "none", answersPing };
-      };
-      const outcome = await prober.probe(call.attack === undefined ? "call" : "attack", make, {
-        call: index,
-      });
-      if (outcome?.hangs === true) break;
-      if (client.isLost || outcome?.answersPing === false) session = await open();
-    }
-    if (session !== undefined && !session.client.isLost) {
-      const { client } = session;
-      await prober.probe("relist", async () => {
-        await prober.list(client, "tools/list");
-        if (session?.capabilities["prompts"] !== undefined) await prober.list(client, "prompts/list");
-      });
-    }
-  }
-  await probeLaterStart(prober, [...working.values()], open);
-  const reader = reads.length === 0 ? undefined : await open();
+  const tools = [...Map.groupBy(planned, ({ call }) => call.tool).values()];
+  const working: (PlannedCall | undefined)[] = tools.map(() => undefined);
+  await prober.sideBySide(tools, async (beside, own, tool) => {
+    const { isReachable, worked } = await probeTool(beside, own);
+    working[tool] = worked;
+    return isReachable;
+  });
+  await probeLaterStart(
+    prober,
+    working.filter((call) => call !== undefined),
+  );
+  const reader = reads.length === 0 ? undefined : await startAndList(prober);
   for (const [read, { kind, name, args }] of reads.entries()) {
     if (reader === undefined || reader.client.isLost) return;
     const [method, params] =
@@ -111,13 +81,51 @@ export async function probeSecurity(prober: Prober): Promise<void> {
   }
 }
 
-/** Starts the server once more among the files that calls of all tools have left, and asks what it lists. */
-async function probeLaterStart(
+/** Starts the server among files that were just planted, and asks what it lists. */
+function startAndList(prober: Prober, clientName?: string): Promise<Session | undefined> {
+  return prober.probe(clientName === undefined ? "start" : "other-client", async () => {
+    await prober.plant();
+    const session = await prober.connect({ asksBack: true, ...exact({ clientName }) });
+    await prober.listAll(session);
+    return session;
+  });
+}
+
+/** Makes the calls of one tool. Gives whether the server started each time, and the last ordinary call that succeeded. */
+async function probeTool(
   prober: Prober,
-  calls: readonly PlannedCall[],
-  open: () => Promise<Session | undefined>,
-): Promise<void> {
-  const session = calls.length === 0 ? undefined : await open();
+  calls: readonly { readonly call: PlannedCall; readonly index: number }[],
+): Promise<{ readonly isReachable: boolean; readonly worked: PlannedCall | undefined }> {
+  let worked: PlannedCall | undefined;
+  let session = await startAndList(prober);
+  for (const { call, index } of calls) {
+    if (session === undefined) break;
+    const { client } = session;
+    const params = { name: call.tool, arguments: withLongText(call.args) };
+    const make = async (): Promise<{ readonly hangs: boolean; readonly answersPing: boolean }> => {
+      const { kind, succeeded, answersPing } = await requestOrPing(client, "tools/call", params);
+      if (succeeded && call.attack === undefined) worked = call;
+      // What a tool begins and does not wait for is seen, too, once the server has answered something else.
+      if (kind !== "none" && !client.isLost) await client.request("ping");
+      return { hangs: kind === "none", answersPing };
+    };
+    const outcome = await prober.probe(call.attack === undefined ? "call" : "attack", make, { call: index });
+    if (outcome?.hangs === true) break;
+    if (client.isLost || outcome?.answersPing === false) session = await startAndList(prober);
+  }
+  if (session !== undefined && !session.client.isLost) {
+    const { client, capabilities } = session;
+    await prober.probe("relist", async () => {
+      await prober.list(client, "tools/list");
+      if (capabilities["prompts"] !== undefined) await prober.list(client, "prompts/list");
+    });
+  }
+  return { isReachable: session !== undefined, worked };
+}
+
+/** Starts the server once more among the files that calls of all tools have left, and asks what it lists. */
+async function probeLaterStart(prober: Prober, calls: readonly PlannedCall[]): Promise<void> {
+  const session = calls.length === 0 ? undefined : await startAndList(prober);
   if (session === undefined) return;
   const { client, server } = session;
   await prober.probe("all-tools", async () => {

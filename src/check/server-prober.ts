@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { availableParallelism } from "node:os";
 import type { Server as HttpServer } from "node:http";
 import { maxKeptBytes } from "../base/limits.ts";
 import { McpvalsError, serializeError } from "../base/error.ts";
@@ -67,6 +68,18 @@ export async function probeServer(options: ProberOptions): Promise<void> {
   await runProbes(options.check.kind, prober);
 }
 
+/** What the probers of a trial share. */
+interface Shared {
+  readonly allowance: Allowance;
+  /** The last id of a request. */
+  ids: number;
+  /** Worlds in which nothing runs. */
+  readonly free: World[];
+}
+
+/** Most servers that run at the same time, each with what watches it. */
+const maxSeries = 4;
+
 /** Starts and reaches the server of a trial of a check. Disposing of it stops everything that was started. */
 class ServerProber implements Prober, AsyncDisposable {
   readonly server: string;
@@ -78,8 +91,7 @@ class ServerProber implements Prober, AsyncDisposable {
   readonly #stopped = new Set<ServerHost>();
   /** That a client was lost since the probe began. */
   #loss: Loss | undefined;
-  readonly #allowance: Allowance = { left: maxKeptBytes };
-  #ids = 0;
+  readonly #shared: Shared;
   /** Whether a session was open before, so that the server can be reached. */
   #wasReached = false;
   #gateway: Gateway | undefined;
@@ -87,7 +99,11 @@ class ServerProber implements Prober, AsyncDisposable {
   #world: World | undefined;
   #endpoint: HttpServer | undefined;
 
-  constructor(options: ProberOptions) {
+  constructor(
+    options: ProberOptions,
+    shared: Shared = { allowance: { left: maxKeptBytes }, ids: 0, free: [] },
+  ) {
+    this.#shared = shared;
     this.server = options.server;
     this.check = options.check;
     const { auth, headers } = { auth: undefined, headers: {}, ...options.spec };
@@ -121,14 +137,57 @@ class ServerProber implements Prober, AsyncDisposable {
     if (check.confined !== true || spec.transport !== "stdio") return undefined;
     const options = { traces: check.watched === "all", answers: check.answers === true, signal };
     // A trial may start several at the same time.
-    this.#entering ??= import("./world.ts").then(({ World }) => World.create(spec, options));
+    this.#entering ??= Promise.resolve(
+      this.#shared.free.pop() ?? import("./world.ts").then(({ World }) => World.create(spec, options)),
+    );
     return (this.#world = await this.#entering);
   }
 
   async plant(): Promise<void> {
-    await Promise.all([...this.#hosts].map((host) => this.#stop(host)));
-    this.#hosts.clear();
+    await this.#end();
     await (await this.#enter())?.plant();
+  }
+
+  /** Ends all servers at once: nobody looks at how they end. */
+  async #end(): Promise<void> {
+    await Promise.all([...this.#hosts].map((host) => this.#stop(host, { stdinMs: 0, termMs: 0 })));
+    this.#hosts.clear();
+  }
+
+  /** Gives its world to the next that needs one. */
+  async #release(): Promise<void> {
+    await this.#end();
+    if (this.#world !== undefined) this.#shared.free.push(this.#world);
+    this.#world = this.#entering = undefined;
+  }
+
+  async sideBySide<T>(
+    items: readonly T[],
+    work: (prober: Prober, item: T, index: number) => Promise<boolean>,
+  ): Promise<void> {
+    const { emit, check } = this.#options;
+    await this.#release();
+    let [next, isOver] = [0, false];
+    const workOff = async (): Promise<void> => {
+      while (!isOver && next < items.length) {
+        const index = next;
+        next += 1;
+        const ownEmit: Emit = (event) => emit({ ...event, series: index + 1 });
+        const own = new ServerProber({ ...this.#options, emit: ownEmit }, this.#shared);
+        try {
+          if (!(await work(own, items[index] as T, index))) isOver = true;
+        } catch (error) {
+          isOver = true;
+          throw error;
+        } finally {
+          await own.#release();
+        }
+      }
+    };
+    const count = check.runsOnce === true ? 1 : Math.min(availableParallelism(), maxSeries);
+    const workers = await Promise.allSettled(Array.from({ length: count }, workOff));
+    const failure = workers.find(({ status }) => status === "rejected");
+    if (failure?.status === "rejected") throw failure.reason;
   }
 
   /** Records what the server has touched since the last time. */
@@ -144,8 +203,8 @@ class ServerProber implements Prober, AsyncDisposable {
   #open(host: ServerHost, client?: string): RawClient {
     const { emit, signal, callMs: timeoutMs, spec } = this.#options;
     const { startupTimeoutMs: startMs } = spec;
-    const allowance = this.#allowance;
-    const nextId = (): number => (this.#ids += 1);
+    const { allowance } = this.#shared;
+    const nextId = (): number => (this.#shared.ids += 1);
     const onLost = (reason: McpvalsError | undefined): void => {
       if (!this.#stopped.has(host)) this.#loss = { reason };
     };
@@ -229,8 +288,9 @@ class ServerProber implements Prober, AsyncDisposable {
   async #expose(host: ServerHost): Promise<string> {
     const emit: Emit = (event) => {
       if (event.type === "mcp.message" && event.direction === "server-to-client") {
-        this.#allowance.left -= weightOf(event.message, JSON.stringify(event.message));
-        if (this.#allowance.left < 0) void this.#stop(host);
+        const { allowance } = this.#shared;
+        allowance.left -= weightOf(event.message, JSON.stringify(event.message));
+        if (allowance.left < 0) void this.#stop(host);
       }
       return this.#options.emit(event);
     };
@@ -336,7 +396,8 @@ class ServerProber implements Prober, AsyncDisposable {
     this.#endpoint?.close();
     this.#endpoint?.closeAllConnections();
     await Promise.all([...this.#hosts].map((host) => host.stop()));
-    await this.#world?.[Symbol.asyncDispose]();
+    await this.#release();
+    await Promise.all(this.#shared.free.map((world) => world[Symbol.asyncDispose]()));
   }
 }
 

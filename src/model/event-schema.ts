@@ -92,6 +92,11 @@ export const eventStamp = z.strictObject({
   seq: position.describe("Position in the trial, counting from 1: what grades cite as evidence."),
   at: z.number().describe("Milliseconds since the Unix epoch, with a fraction; differences are monotonic."),
   trial: text.describe("Id of the trial."),
+  series: position
+    .describe(
+      "Which of the series of probes it belongs to that run at the same time, in a check of security. Absent: no other probe runs.",
+    )
+    .exactOptional(),
 });
 
 /** One type of event: its meaning and its members besides type and stamp. */

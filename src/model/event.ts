@@ -109,7 +109,8 @@ export type EventStamp = Model<typeof eventStamp>;
 /** An event without its stamp. */
 export type EventBody = {
   [T in EventType]: Readonly<{ type: T } & EventMembers[T]>;
-}[EventType];
+}[EventType] &
+  Pick<EventStamp, "series">;
 
 export type TraceEvent = EventStamp & EventBody;
 
