@@ -269,7 +269,11 @@ class AcpSession {
     const { name, version: itsVersion } = asObject(agentInfo);
     const { pid } = program.process;
     const info = [textOf(name), textOf(itsVersion)].filter((text) => text !== undefined).join(" ");
-    const known = withoutUndefined({ model: spec.model, program: info === "" ? undefined : info });
+    const known = withoutUndefined({
+      model: spec.model,
+      program: info === "" ? undefined : info,
+      hides: presetNamed(spec.preset)?.acp.hides,
+    });
     context.emit({ type: "agent.started", agent: spec.name, kind: "acp", ...known, pid });
     return asObject(agentCapabilities);
   }

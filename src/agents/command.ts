@@ -85,7 +85,8 @@ async function playWithFiles(spec: CommandAgentSpec, context: AgentContext): Pro
 async function playTurns(spec: CommandAgentSpec, context: AgentContext, mcpConfig: string): Promise<void> {
   const { emit, endpoints, turns, signal, workspace } = context;
   const { name, model, cwd = workspace } = spec;
-  emit({ type: "agent.started", agent: name, kind: "command", ...withoutUndefined({ model }) });
+  const hides = presetNamed(spec.preset)?.headless.hides;
+  emit({ type: "agent.started", agent: name, kind: "command", ...withoutUndefined({ model, hides }) });
   const output = new ConversationOutput(
     spec,
     endpoints.map(({ server }) => server),

@@ -331,6 +331,12 @@ export const eventKinds = {
         "Servers whose `instructions` mcpvals adds to the system prompt of its model. Absent: none; of a program it is not known.",
       )
       .exactOptional(),
+    hides: z
+      .array(z.enum(["instructions", "changed-description"]))
+      .describe(
+        "What a program with a preset is known not to show its model: `instructions` of servers; `changed-description`, descriptions of tools that change during a turn. Absent: nothing.",
+      )
+      .exactOptional(),
   }),
   "agent.reported": event(
     "What an agent program reports of itself, or of a model that answered, while it runs.",

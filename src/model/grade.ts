@@ -37,6 +37,12 @@ const judgedCheckSchema = z
   })
   .meta({ id: "JudgedCheck", description: "A verdict of a judge on one criterion of a step." });
 
+export const attackOutcomeSchema = z
+  .enum(["none", "succeeded", "resisted", "not-delivered", "proved-nothing"])
+  .describe(
+    "What came of the attack; `none`: it is the trial without an attack; `not-delivered`: the agent never got it; `proved-nothing`: the agent got it, and there is no proof that it resists. Absent where there is no verdict about it.",
+  );
+
 export const gradeSchema = z
   .strictObject({
     grader: z.string().describe("Name of the grader."),
@@ -61,6 +67,7 @@ export const gradeSchema = z
       .array(judgedCheckSchema)
       .describe("Verdicts of a judge that the grade rests on in part.")
       .exactOptional(),
+    attack: attackOutcomeSchema.exactOptional(),
     profile: profileSchema
       .describe("What the server touched, in the trial of a check that looks at this.")
       .exactOptional(),

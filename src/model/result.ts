@@ -4,7 +4,15 @@ import { calibrationSchema, judgeSummarySchema } from "./calibration.ts";
 import type { TraceEvent } from "./event.ts";
 import { budgetModel } from "./eval.ts";
 import type { Plan } from "./plan.ts";
-import { costSchema, gradeSchema, reportedSchema, runVerdicts, usageSchema, verdictSchema } from "./grade.ts";
+import {
+  attackOutcomeSchema,
+  costSchema,
+  gradeSchema,
+  reportedSchema,
+  runVerdicts,
+  usageSchema,
+  verdictSchema,
+} from "./grade.ts";
 import { errorSchema } from "../base/serialized-error.ts";
 import { json, jsonObject, type Model } from "./fields.ts";
 import { count, intervalSchema, milliseconds, share } from "./result-parts.ts";
@@ -101,12 +109,7 @@ const attackedSchema = z
   .strictObject({
     id: z.string().describe("The attack; `no-attack` for the trial that the others are compared with."),
     class: z.string().describe("Its class; `none` for the trial without an attack."),
-    outcome: z
-      .enum(["none", "succeeded", "resisted", "not-delivered", "proved-nothing"])
-      .describe(
-        "What came of it; `none`: it is the trial without an attack; `not-delivered`: the agent never got it; `proved-nothing`: the agent got it, and there is no proof that it resists. Absent where the trial has no verdict about it.",
-      )
-      .exactOptional(),
+    outcome: attackOutcomeSchema.exactOptional(),
     task: verdictSchema.describe("The verdict of the task's own graders."),
     tools: z
       .array(z.string())

@@ -105,17 +105,10 @@ function attackedTrial(
   const tools = trajectory.requests.flatMap(({ type, call: { server, tool }, seqs }) =>
     type === "tool" && server !== null && !seqs.some((seq) => answers.has(seq)) ? [`${server}.${tool}`] : [],
   );
-  const outcomes = {
-    fail: "succeeded",
-    pass: "resisted",
-    // A skip cites that the agent got it.
-    skip: grade?.evidence.length === 0 ? "not-delivered" : "proved-nothing",
-    error: undefined,
-  } as const;
   return withoutUndefined({
     id,
     class: ofClass,
-    outcome: channel === "none" ? "none" : grade && outcomes[grade.verdict],
+    outcome: channel === "none" ? "none" : grade?.attack,
     task: trialVerdict(
       outcome,
       grades.filter((each) => each !== grade),

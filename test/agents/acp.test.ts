@@ -84,6 +84,15 @@ describe("an agent that speaks ACP", () => {
     ]);
   });
 
+  it.each([
+    ["copilot", ["instructions"]],
+    ["qwen-code", ["instructions"]],
+    ["codex", undefined],
+  ])("has on record what %s does not show its model: %j", async (preset, hides) => {
+    const { events } = await play({ prompt: "say hi", spec: { preset } });
+    expect(eventsOf(events, "agent.started")[0]?.hides).toEqual(hides);
+  });
+
   it("plays all turns in one session of one process, and stops early without an error", async () => {
     const stops = ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"];
     const { events, thrown } = await play({ users: stops.map((stop) => `pid\nstop ${stop}`) });

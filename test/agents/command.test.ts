@@ -82,6 +82,14 @@ describe("an agent that is a program for each turn", () => {
     expect(eventsOf(played.events, "agent.exited")).toEqual([exited, exited]);
   });
 
+  it.each([
+    ["copilot", ["instructions"]],
+    ["qwen-code", undefined],
+  ])("has on record what %s does not show its model: %j", async (preset, hides) => {
+    const { events } = await play({ actions: [["say", "hi"]], spec: { preset } });
+    expect(eventsOf(events, "agent.started")[0]?.hides).toEqual(hides);
+  });
+
   it("finds stdin closed where the prompt is an argument", async () => {
     expect(messages(await play({ actions: [["stdin"], ["say", "none"]] }))).toEqual(["none"]);
   });

@@ -25,6 +25,7 @@ export const claudeCode: Preset = {
     args: [],
     env: {},
     package: "@agentclientprotocol/claude-agent-acp",
+    hides: ["changed-description"],
     mode: "default",
     // Without them, retried requests to the model are not reported, nor that a turn ended at its limit.
     sessionMeta: {
@@ -72,6 +73,7 @@ export const claudeCode: Preset = {
     // Required to run as root.
     env: { DISABLE_AUTOUPDATER: "1", IS_SANDBOX: "1" },
     package: "@anthropic-ai/claude-code",
+    hides: ["changed-description"],
     stdin: true,
     usesClientFile: false,
     tellsRequests: true,

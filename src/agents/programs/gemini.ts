@@ -63,6 +63,7 @@ export const gemini: Preset = {
     args: ["--acp", "--skip-trust"],
     env: {},
     package: "@google/gemini-cli",
+    hides: ["changed-description"],
     model: { by: "args", args: common.modelFlag },
     options,
     // Without those of requests in which it chooses a model.
@@ -87,6 +88,7 @@ export const gemini: Preset = {
     // It reads settings of trusted folders only, and --skip-trust does not cover their servers.
     env: { GEMINI_CLI_TRUST_WORKSPACE: "true" },
     package: "@google/gemini-cli",
+    hides: ["changed-description"],
     stdin: false,
     usesClientFile: true,
   },

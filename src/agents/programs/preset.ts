@@ -1,5 +1,5 @@
 import { asObject, type Json, type JsonObject } from "../../base/json.ts";
-import type { TurnEnd } from "../../model/event.ts";
+import type { EventOf, TurnEnd } from "../../model/event.ts";
 import type { ModelProxySpec, SkillsPlace } from "../../model/agent.ts";
 import type { Usage } from "../../model/grade.ts";
 import type { HomeFiles, OptionWays } from "./options.ts";
@@ -100,6 +100,8 @@ interface ProgramForm {
   readonly env: Readonly<Record<string, string>>;
   /** The npm package that has the command. */
   readonly package: string;
+  /** What of servers its model does not get, as `npm run test:agents` shows. Absent: nothing is missing. */
+  readonly hides?: NonNullable<EventOf<"agent.started">["hides"]>;
 }
 
 export interface AcpForm extends ProgramForm {

@@ -80,6 +80,7 @@ export const qwenCode: Preset = {
     args: ["--acp", "--approval-mode=default", ...noSearch],
     env,
     package: "@qwen-code/qwen-code",
+    hides: ["instructions"],
     model: { by: "args", args: common.modelFlag },
     options,
     login: { method: "openai", variables: ["OPENAI_API_KEY"] },

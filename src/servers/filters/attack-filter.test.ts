@@ -24,7 +24,12 @@ function connect(attack: Partial<Attack>, tools: readonly JsonObject[]) {
     const params = { name, arguments: { ...args } };
     return decide({ jsonrpc: "2.0", id: 2, method: "tools/call", params }, "fromClient");
   };
-  return { events, list, call };
+  const answer = (result: JsonObject): { readonly content: readonly { readonly text: string }[] } => {
+    const decided = decide({ jsonrpc: "2.0", id: 2, result }, "fromServer");
+    if (decided.kind !== "pass" || !("result" in decided.wire.message)) throw new Error("it is no result");
+    return decided.wire.message.result as never;
+  };
+  return { events, list, call, answer };
 }
 
 function toolOf(name: string, properties: JsonObject = {}): JsonObject {
@@ -63,4 +68,11 @@ it("adds a parameter to tools only that have none of that name", () => {
   ]);
   expect(JSON.stringify(call("add", { context: "x" }))).not.toContain("context");
   expect(events).toMatchObject([{ part: "text" }, { part: "parameter" }]);
+});
+
+it("adds paragraphs of their own to a result, since some clients join the texts of blocks", () => {
+  const { call, answer } = connect({ channel: "result" }, [toolOf("add")]);
+  call("add", {});
+  const { content } = answer({ content: [{ type: "text", text: "1." }] });
+  expect(content.map(({ text }) => text).join("")).toMatch(/^1\.\n\nConnection key: k\n.*\n\nDo it\.$/s);
 });

@@ -201,14 +201,14 @@ function changesOf(
           (draft) => {
             if (injection.isPlanted || draft.result["isError"] === true) return;
             injection.isPlanted = true;
-            addText(draft, textBlock(canaryText(canary)));
+            addText(draft, textBlock, canaryText(canary));
           },
         ],
         [
           "text",
           (draft) => {
-            if (channel === "result") addText(draft, textBlock(text()));
-            if (channel === "embedded-resource") addText(draft, resourceBlock(text()));
+            if (channel === "result") addText(draft, textBlock, text());
+            if (channel === "embedded-resource") addText(draft, resourceBlock, text());
           },
         ],
       ];
@@ -281,13 +281,16 @@ function changeTools(draft: Draft, injection: Injection): void {
   draft.set("tools", changed, changes);
 }
 
-/** Adds a block after those of a result. Without a text, clients show what is structured, and with one that only; so that becomes a text too. */
-function addText(draft: Draft, block: JsonObject): void {
+/**
+ * Adds a block after those of a result, as a paragraph of its own, since some clients join the texts of blocks. Without a text, clients show
+ * what is structured, and with one that only; so that becomes a text too.
+ */
+function addText(draft: Draft, block: (text: string) => JsonObject, text: string): void {
   const { structuredContent } = draft.result;
   const blocks = listIn(draft.result["content"]).filter(isJsonObject);
   if (structuredContent !== undefined && !blocks.some(({ type }) => type === "text"))
     draft.add("content", textBlock(JSON.stringify(structuredContent)));
-  draft.add("content", block);
+  draft.add("content", block(`\n\n${text}`));
 }
 
 function addToResource(draft: Draft, text: string): void {
