@@ -93,7 +93,7 @@ interface Discovery {
 type Watching = Pick<CheckSpec, "confined" | "watched" | "answers" | "notWatched">;
 
 async function planWatching(spec: ServerSpec, signal: AbortSignal): Promise<Watching> {
-  const { findTracer, whyNoAnswers, whyNotConfined } = await import("./world.ts");
+  const { findTracer, whyNoAnswers, whyNotConfined } = await import("./confinement.ts");
   const notWatched = await whyNotConfined(spec, signal);
   if (notWatched !== undefined) return { notWatched };
   if ((await findTracer(signal)) !== undefined) {
@@ -328,7 +328,7 @@ async function callsWithAddress(
 /** Where a confined server sees its first folder; undefined: it is no program. */
 async function firstFolder(spec: ServerSpec): Promise<string | undefined> {
   if (spec.transport !== "stdio") return undefined;
-  const { givenFolders } = await import("./world.ts");
+  const { givenFolders } = await import("./given-folders.ts");
   return (await givenFolders(spec))[0]?.path;
 }
 

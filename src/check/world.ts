@@ -1,32 +1,16 @@
-import { hash } from "node:crypto";
-import { constants, existsSync, lstatSync, readdirSync, realpathSync, statSync } from "node:fs";
-import {
-  cp,
-  type FileHandle,
-  lstat,
-  mkdir,
-  open,
-  readdir,
-  realpath,
-  rm,
-  symlink,
-  writeFile,
-} from "node:fs/promises";
+import { existsSync, realpathSync } from "node:fs";
+import { cp, type FileHandle, mkdir, open, rm, symlink, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
-import { basename, dirname, extname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
-import { codeOf, McpvalsError } from "../base/error.ts";
+import { basename, dirname, join, resolve } from "node:path";
+import { McpvalsError } from "../base/error.ts";
 import { exact } from "../base/json.ts";
 import type { EventOf } from "../model/event.ts";
-import { defaultSandbox } from "../model/sandbox.ts";
-import type { ServerSpec, StdioServerSpec } from "../model/server.ts";
-import { findProgram, runningPlatform } from "../process/environment.ts";
+import type { StdioServerSpec } from "../model/server.ts";
+import { findProgram } from "../process/environment.ts";
 import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
-import { installFolders, isInside } from "../sandbox/mounts.ts";
+import { isInside } from "../sandbox/mounts.ts";
 import { openNetwork, type OwnNetwork } from "../sandbox/network.ts";
-import { runToEnd } from "../sandbox/sandbox.ts";
-import { sandboxOf } from "../sandbox/sandboxes.ts";
-import { type Access, AccessLog, watchedCalls } from "./access-log.ts";
+import { type Access, AccessLog } from "./access-log.ts";
 import {
   besideSecret,
   besideSuffix,
@@ -48,101 +32,15 @@ import {
   secretName,
   type SentSecrets,
 } from "./canaries.ts";
-import { gitEntries, isGitIndex } from "./git-index.ts";
+import { type Entries, type Entry, readFolder } from "./compared-files.ts";
+import { canaryHost, findTracer, tracing, worldSandbox } from "./confinement.ts";
+import { canBeCopied, installedIn } from "./folder-copies.ts";
+import { type GivenFolder, givenFolders } from "./given-folders.ts";
+import { isGitIndex } from "./git-index.ts";
+import { copiesOf, type OwnCopy, ownFolders, systemFolders } from "./own-folders.ts";
 
 /** Something that a server touched, and how that is known. */
 export type SeenAccess = Omit<EventOf<"server.access">, "type" | "server" | "seq" | "at" | "trial">;
-
-/** How much of a folder is copied. */
-interface CopyLimits {
-  readonly files: number;
-  readonly bytes: number;
-  /** Whether it may have folders of installed packages elsewhere than at its top. */
-  readonly nested: boolean;
-}
-
-/** Of a larger folder the server sees the original, and cannot write it. Its own folder is copied in each part of a check. */
-const givenLimits: CopyLimits = { files: 2000, bytes: 64 * 1024 ** 2, nested: true };
-const ownLimits: CopyLimits = { files: 500, bytes: 64 * 1024 ** 2, nested: false };
-/** Memory and processes of the server with what watches it. */
-const memoryBytes = 2 * 1024 ** 3;
-const processes = 256;
-
-/** A folder among the arguments of a server. */
-interface GivenFolder {
-  /** Which argument it is; -1: none, the server was given no folder. */
-  readonly index: number;
-  /** Undefined: an empty folder. */
-  readonly source: string | undefined;
-  /** How it is called in reports: as in the arguments. */
-  readonly label: string;
-  /** Where the server sees the copy. */
-  readonly path: string;
-}
-
-/** A folder that the server sees at its own place, where it is a copy that it may write. */
-interface OwnCopy {
-  readonly source: string;
-  /** The name of the copy in the folder of a world. */
-  readonly name: string;
-}
-
-/** Something among the files that are compared. */
-interface Entry {
-  /** Differs after every change, also one of the mode. */
-  readonly sign: string;
-  /** Whether a change after this look gives another sign: the clock of a file system moves in steps. */
-  readonly isSettled: boolean;
-  /** The hash of a file; of other things, what they are. */
-  readonly content: string;
-}
-
-type Entries = ReadonlyMap<string, Entry>;
-
-/** The folders of a server, at least one; the first has the planted files. Throws errors of the file system. */
-export async function givenFolders({
-  args,
-  cwd,
-}: Pick<StdioServerSpec, "args" | "cwd">): Promise<readonly GivenFolder[]> {
-  const found: GivenFolder[] = [];
-  for (const [index, arg] of args.entries()) {
-    if (statSync(resolve(cwd, arg), { throwIfNoEntry: false })?.isDirectory() !== true) continue;
-    const source = realpathSync(resolve(cwd, arg));
-    const isSecret = isInside(realpathSync(homedir()), source);
-    if (!isSecret && !(await isSmall(source, givenLimits))) continue;
-    const label = arg.replace(/(?<=.)\/+$/, "");
-    // The home folder has the secrets of its user.
-    const copied = isSecret ? undefined : source;
-    found.push({
-      index,
-      source: copied,
-      label,
-      path: `${plantedFolders}/${index}/${basename(source) || "root"}`,
-    });
-  }
-  if (found.length > 0) return found;
-  return [{ index: -1, source: undefined, label: "{workspace}", path: `${plantedFolders}/workspace` }];
-}
-
-/**
- * Why a server cannot run among planted files: it is not a program, or there is no sandbox that shows it folders of another place.
- * Undefined: it can. Throws the signal's reason.
- */
-export async function whyNotConfined(spec: ServerSpec, signal: AbortSignal): Promise<string | undefined> {
-  if (spec.transport !== "stdio") return "it is reached at an address, and runs elsewhere";
-  if (runningPlatform() !== "linux") return "that needs bubblewrap, which exists only on Linux";
-  try {
-    await sandboxOf("process").check(worldSandbox, signal);
-    return undefined;
-  } catch (error) {
-    signal.throwIfAborted();
-    if (!(error instanceof McpvalsError)) throw error;
-    const { hint } = error.details;
-    return hint === undefined ? error.message : `${error.message}. ${hint}`;
-  }
-}
-
-const worldSandbox = { ...defaultSandbox, kind: "process", memoryBytes, processes } as const;
 
 /**
  * What a server sees in a check of its security: a home folder with planted secrets, copies of the folders in its arguments and of its own
@@ -463,62 +361,20 @@ export class World implements AsyncDisposable {
     return found;
   }
 
-  /**
-   * Everything that is compared, in the order of the paths. Links are not followed: the server may have made them. Most files did not
-   * change since the last look, and many are looked at after each call: that is much faster without promises.
-   */
+  /** Everything that is compared. `quick`: its own folders are taken to be as they were. */
   async #readFiles(quick = false): Promise<Entries> {
-    const found = new Map<string, Entry>();
-    const read = async (path: string, outside: string, leftOut: readonly string[]): Promise<void> => {
-      for (const name of namesIn(outside)) {
-        const [inside, file] = [`${path}/${name}`, `${outside}/${name}`];
-        const stats = leftOut.includes(inside)
-          ? undefined
-          : lstatSync(file, { bigint: true, throwIfNoEntry: false });
-        if (stats === undefined) continue;
-        const sign = `${stats.ino} ${stats.ctimeNs} ${stats.size}`;
-        const known = this.#files.get(inside);
-        const isCompared = stats.isFile() && this.#comparedName(inside) !== undefined;
-        const content = stats.isDirectory()
-          ? "folder"
-          : !isCompared
-            ? "other"
-            : known?.isSettled === true && known.sign === sign
-              ? known.content
-              : await hashOf(file);
-        found.set(inside, { sign, isSettled: Date.now() - Number(stats.ctimeMs) > clockStepMs, content });
-        if (stats.isDirectory()) await read(inside, file, []);
-      }
-    };
-    for (const top of [plantedHome, plantedFolders]) await read(top, this.#outside(top), []);
-    if (quick) for (const [path, entry] of this.#files) if (this.#isInCopy(path)) found.set(path, entry);
-    if (!quick)
-      for (const { source } of this.#copies) await read(source, this.#outside(source), installedIn(source));
-    return found;
-  }
-}
-
-/** The names in a folder, in order; none where it is gone meanwhile, or may not be read. */
-function namesIn(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder).toSorted();
-  } catch {
-    return [];
-  }
-}
-
-/** The longest step of the clock of a file system, in milliseconds, with some to spare. */
-const clockStepMs = 50;
-
-/** The hash of a file; of one that cannot be read, or became something else, that. */
-async function hashOf(path: string): Promise<string> {
-  try {
-    await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-    if (!(await file.stat()).isFile()) return "other";
-    const content = await file.readFile();
-    return hash("sha256", isGitIndex(path) ? (gitEntries(content) ?? content) : content);
-  } catch (error) {
-    return codeOf(error) ?? "unreadable";
+    const tops = [plantedHome, plantedFolders, ...(quick ? [] : this.#copies.map(({ source }) => source))];
+    const found = quick ? [...this.#files].filter(([path]) => this.#isInCopy(path)) : [];
+    for (const top of tops) {
+      const entries = await readFolder(top, {
+        outside: this.#outside(top),
+        leftOut: this.#copies.some(({ source }) => source === top) ? installedIn(top) : [],
+        known: this.#files,
+        isCompared: (path) => this.#comparedName(path) !== undefined,
+      });
+      found.push(...entries);
+    }
+    return new Map(found);
   }
 }
 
@@ -535,154 +391,7 @@ function isCache(path: string): boolean {
   return /^~\/\.(?:node_modules|node_libraries|cache|npm)(?:\/|$)|\/__pycache__(?:\/|$)/.test(path);
 }
 
-const systemFolders =
-  "/usr /bin /sbin /lib /lib32 /lib64 /etc /nix /gnu /run /proc /sys /dev /tmp /var/run".split(" ");
-
 async function put(path: string, content: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   await writeFile(path, content);
-}
-
-/** Folders of packages, which a program in a folder needs as they are; a copy has links to them. */
-const installed: readonly string[] = ["node_modules", ".venv", "venv"];
-
-/** Those that are in a folder. */
-function installedIn(folder: string): readonly string[] {
-  return installed.map((name) => join(folder, name)).filter((path) => existsSync(path));
-}
-
-/** Where runs of mcpvals are kept; each makes it larger. */
-const ownRuns = ".mcpvals";
-
-function isCopied(path: string): boolean {
-  return ![...installed, ownRuns].includes(basename(path));
-}
-
-/** Pipes, sockets and devices cannot be copied. */
-async function canBeCopied(path: string): Promise<boolean> {
-  if (!isCopied(path)) return false;
-  const found = await lstat(path);
-  return found.isFile() || found.isDirectory() || found.isSymbolicLink();
-}
-
-/** Whether a folder can be copied in little time, as a whole. */
-async function isSmall(folder: string, limits: CopyLimits): Promise<boolean> {
-  let [count, bytes] = [0, 0];
-  const folders = [folder];
-  for (const each of folders)
-    for (const entry of await readdir(each, { withFileTypes: true }).catch(() => [])) {
-      if (!limits.nested && each !== folder && installed.includes(entry.name)) return false;
-      const path = join(each, entry.name);
-      if (entry.isFile()) bytes += (await lstat(path).catch(() => undefined))?.size ?? 0;
-      if ((count += 1) > limits.files || bytes > limits.bytes) return false;
-      if (entry.isDirectory() && isCopied(entry.name)) folders.push(path);
-    }
-  return true;
-}
-
-/** The folders of a server's program: packages of its files, installations, and the folder that it is started in. */
-async function ownFolders(
-  program: string,
-  args: readonly string[],
-  cwd: string,
-): Promise<{
-  /** The innermost first. */
-  readonly all: readonly string[];
-  /** Those that a server may write to, since it keeps its data beside its program, or where it is started. */
-  readonly written: readonly string[];
-}> {
-  const files = [program, ...args.map((arg) => resolve(cwd, arg))].filter(
-    (path) => statSync(path, { throwIfNoEntry: false })?.isFile() === true,
-  );
-  const found = await Promise.all(
-    files.map(async (file) => {
-      const [installation, modules] = [await installFolders(file, homedir()), await realpath(file)];
-      const isInstallation = !installation.includes(modules);
-      const [own = modules, ...others] = packageFolders(modules);
-      return { all: [...installation, own, ...others], written: isInstallation ? [] : [own] };
-    }),
-  );
-  // A home folder is nobody's program.
-  const known = (paths: readonly string[]): readonly string[] =>
-    [...paths.filter((path) => !isInside(homedir(), path)), ...(isInside(homedir(), cwd) ? [] : [cwd])]
-      .filter((path, index, all) => all.indexOf(path) === index)
-      .toSorted((a, b) => b.length - a.length);
-  return {
-    all: known(found.flatMap(({ all }) => all)),
-    written: known(found.flatMap(({ written }) => written)),
-  };
-}
-
-/** Those of some folders that are copied, the outermost first. One in a copy is a part of it, unless it stands among installed packages. */
-async function copiesOf(folders: readonly string[]): Promise<readonly OwnCopy[]> {
-  const copies: OwnCopy[] = [];
-  for (const source of folders.toReversed()) {
-    const isSystem = systemFolders.some(
-      (each) => source === each || (each !== "/tmp" && isInside(source, each)),
-    );
-    // Through a link the server would see the original.
-    if (isSystem || source === "/" || realpathSync(source) !== source) continue;
-    const around = copies.find((each) => isInside(source, each.source));
-    const isPart = around !== undefined && !installedIn(around.source).some((each) => isInside(source, each));
-    if (isPart || !(await isSmall(source, ownLimits))) continue;
-    copies.unshift({ source, name: `own/${copies.length}` });
-  }
-  return copies;
-}
-
-/** The folder of the package that a file belongs to, and those of the packages that it can import. */
-function packageFolders(file: string): readonly string[] {
-  const above: string[] = [];
-  for (let folder = dirname(file); dirname(folder) !== folder; folder = dirname(folder)) above.push(folder);
-  const own = above.find((folder) =>
-    ["package.json", "pyproject.toml"].some((name) => existsSync(join(folder, name))),
-  );
-  const modules = above.map((folder) => join(folder, "node_modules")).filter((folder) => existsSync(folder));
-  return [own ?? dirname(file), ...modules];
-}
-
-/** What answers in the network. Node runs its file as it is in the build, and as it is written in a checkout. */
-const canaryHost = {
-  command: process.execPath,
-  args: [fileURLToPath(new URL(`./canary-host${extname(import.meta.url)}`, import.meta.url))],
-};
-
-let answering: Promise<string | undefined> | undefined;
-
-/** Why no network can be made that answers; undefined: it can. Throws the signal's reason. */
-export function whyNoAnswers(signal: AbortSignal): Promise<string | undefined> {
-  return (answering ??= tryAnswers(signal));
-}
-
-async function tryAnswers(signal: AbortSignal): Promise<string | undefined> {
-  try {
-    await using _ = await openNetwork(canaryHost, signal);
-    return undefined;
-  } catch (error) {
-    signal.throwIfAborted();
-    if (error instanceof McpvalsError) return error.message;
-    throw error;
-  }
-}
-
-/** Options of `strace`: every process, paths of open files, and nothing but the calls. */
-const tracing: readonly string[] = [
-  ..."-f --seccomp-bpf -y -qq -s 256 -e signal=none -A -e".split(" "),
-  `trace=${watchedCalls}`,
-];
-
-let tracer: Promise<string | undefined> | undefined;
-
-/** The path of `strace`, where it works in a sandbox; undefined: it does not. Throws the signal's reason. */
-export function findTracer(signal: AbortSignal): Promise<string | undefined> {
-  return (tracer ??= tryTracer(signal));
-}
-
-async function tryTracer(signal: AbortSignal): Promise<string | undefined> {
-  const path = await findProgram("strace", { env: { PATH: "/usr/bin:/bin:/usr/local/bin" }, cwd: "/" });
-  if (path === undefined) return undefined;
-  const process = { command: path, args: [...tracing, "-o", "/dev/null", "/bin/true"], env: {}, cwd: "/tmp" };
-  const child = await sandboxOf("process").start({ process, read: [], write: [], spec: worldSandbox });
-  const { exitCode } = await runToEnd(child, signal, 10_000);
-  return exitCode === 0 ? path : undefined;
 }

@@ -12,11 +12,12 @@ import { check, type CheckOptions, loadServers } from "../../src/check.ts";
 import { planCheck } from "../../src/check/plan-check.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { join } from "node:path";
-import { findTracer, whyNoAnswers } from "../../src/check/world.ts";
+import { exact, mapValues } from "../../src/base/json.ts";
+import { findTracer, whyNoAnswers } from "../../src/check/confinement.ts";
 import { sandboxOf } from "../../src/sandbox/sandboxes.ts";
 import { whyNot } from "../sandbox/support.ts";
 import { stdioSpec } from "../servers/support.ts";
-import { root } from "../support/cli.ts";
+import { folderOf, root } from "../support/cli.ts";
 
 /** A server without defects but those that are named; see its program. */
 export function faultyServer(...faults: readonly string[]): ServerSpec {
@@ -101,21 +102,74 @@ export async function whyNotWatched(): Promise<string | undefined> {
   return whyNoAnswers(signal);
 }
 
-/** A server over stdio that does something in each call, or when it starts. */
-export function serverThat(does: { readonly call?: string; readonly prompt?: string }): string {
+/** What is found about security in each tool of a server, which may be given folders: codes without `security/`, and messages. */
+export async function foundInTools<T extends string>(
+  tools: Readonly<Record<T, string>>,
+  {
+    parameter,
+    args = [],
+    files = {},
+  }: {
+    readonly parameter?: string;
+    readonly args?: readonly string[];
+    readonly files?: Readonly<Record<string, string>>;
+  } = {},
+): Promise<Readonly<Record<T, readonly string[]>>> {
+  using folder = folderOf({ "server.mjs": serverWith(tools, { ...exact({ parameter }) }), ...files });
+  const findings = await securityFindings([process.execPath, "server.mjs", ...args], folder.path);
+  return mapValues(tools, (_, tool) => foundInTool(findings, tool)) as Record<T, readonly string[]>;
+}
+
+/** Of some findings about security those that concern a tool, also among others: codes without `security/`, and messages. */
+export function foundInTool(findings: readonly Finding[], tool: string): readonly string[] {
+  return findings.flatMap(({ code, message, place }) => {
+    // It names all tools that did not work.
+    const names =
+      code === "security/not-watched" ? message.split(": ")[1]?.split(", ") : [place.tool ?? tool];
+    return code.startsWith("security/") && names?.includes(tool) === true
+      ? `${code.replace("security/", "")}: ${message}`
+      : [];
+  });
+}
+
+/** A server over stdio with a tool that does something in each call, and with a prompt. */
+export function serverThat({
+  call = "return say('done')",
+  prompt,
+}: {
+  readonly call?: string;
+  readonly prompt?: string;
+}): string {
+  return serverWith({ t: call }, exact({ prompt }));
+}
+
+/** A server over stdio with tools that take a text, each with what it does in a call. */
+export function serverWith(
+  tools: Readonly<Record<string, string>>,
+  {
+    prompt = "Hello",
+    parameter = "A path",
+  }: {
+    readonly prompt?: string;
+    /** What they say about the text. */
+    readonly parameter?: string;
+  } = {},
+): string {
+  const calls = Object.entries(tools).map(([name, call]) => `${name}: async ({ path }) => { ${call} },`);
   return `
 import { createInterface } from "node:readline";
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 const say = (text) => ({ content: [{ type: "text", text }] });
+const tools = { ${calls.join("\n")} };
 const results = {
   initialize: () => ({ protocolVersion: "2025-11-25", capabilities: { tools: {}, prompts: {} }, serverInfo: { name: "s", version: "1" } }),
   "prompts/list": () => ({ prompts: [{ name: "p", description: "Asks for it." }] }),
-  "prompts/get": () => ({ messages: [{ role: "user", content: { type: "text", text: ${JSON.stringify(does.prompt ?? "Hello")} } }] }),
-  "tools/list": () => ({ tools: [{ name: "t", description: "Does it.", annotations: { readOnlyHint: true },
-    inputSchema: { type: "object", properties: { path: { type: "string", description: "A path" } }, required: ["path"] } }] }),
+  "prompts/get": () => ({ messages: [{ role: "user", content: { type: "text", text: ${JSON.stringify(prompt)} } }] }),
+  "tools/list": () => ({ tools: Object.keys(tools).map((name) => ({ name, description: "Does it.", annotations: { readOnlyHint: true },
+    inputSchema: { type: "object", properties: { path: { type: "string", description: ${JSON.stringify(parameter)} } }, required: ["path"] } })) }),
   ping: () => ({}),
-  "tools/call": async ({ arguments: { path } }) => { ${does.call ?? "return say('done')"} },
+  "tools/call": ({ name, arguments: args }) => tools[name](args),
 };
 createInterface({ input: process.stdin }).on("line", async (line) => {
   const answer = (id, rest) => console.log(JSON.stringify({ jsonrpc: "2.0", id, ...rest }));
@@ -124,7 +178,7 @@ createInterface({ input: process.stdin }).on("line", async (line) => {
   const { id, method, params } = message;
   if (id === undefined || method === undefined) return;
   if (results[method] === undefined) return answer(id, { error: { code: -32601, message: "no such method" } });
-  if (method === "tools/call" && params.name !== "t") return answer(id, { error: { code: -32602, message: "no such tool" } });
+  if (method === "tools/call" && !Object.hasOwn(tools, params.name)) return answer(id, { error: { code: -32602, message: "no such tool" } });
   answer(id, { result: await results[method](params) });
 });`;
 }
