@@ -1,4 +1,4 @@
-import { asObject, exact, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
+import { asObject, isJsonObject, type Json, type JsonObject, withoutUndefined } from "../base/json.ts";
 import type { CheckSpec, PlannedCall, PlannedRead, ProbeName, ServerIdentity } from "../model/check.ts";
 import { shortened } from "../base/visible-text.ts";
 import { errorCodes } from "../model/error-codes.ts";
@@ -109,7 +109,9 @@ function readSeries(
     return [
       {
         probe: event.probe,
-        ...exact({ call, read }),
+        // The planned ones themselves, by which probes of the same call are found.
+        ...(call === undefined ? {} : { call }),
+        ...(read === undefined ? {} : { read }),
         events: events.slice(index, end),
         exchanges: exchanges.slice(first, next),
         started: event.seq,

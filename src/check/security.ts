@@ -1,12 +1,4 @@
-import {
-  asList,
-  asObject,
-  exact,
-  isJsonObject,
-  type Json,
-  type JsonObject,
-  mapValues,
-} from "../base/json.ts";
+import { asObject, exact, isJsonObject, type Json, type JsonObject, mapValues } from "../base/json.ts";
 import type { Attack, PlannedCall, Touched } from "../model/check.ts";
 import { eventsOf } from "../model/event.ts";
 import { countOf } from "../base/visible-text.ts";
@@ -30,7 +22,7 @@ import {
 } from "./check-view.ts";
 import { regionFlags } from "./definitions.ts";
 import { type Prober, requestOrPing, type Session } from "./prober.ts";
-import { differences } from "./stability.ts";
+import { differences, keptOf, variablePlaces } from "./stability.ts";
 import {
   aboutAccess,
   type Access,
@@ -91,27 +83,50 @@ function startAndList(prober: Prober, clientName?: string): Promise<Session | un
   });
 }
 
-/** Makes the calls of one tool. Gives whether the server started each time, and the last ordinary call that succeeded. */
+/** A planned call, and which of them it is. */
+interface NumberedCall {
+  readonly call: PlannedCall;
+  readonly index: number;
+}
+
+/** How a call ended: without an answer in time, and with a server that is gone or answers nothing else either. */
+interface CallEnd {
+  readonly hangs: boolean;
+  readonly isDown: boolean;
+}
+
+/**
+ * Makes the calls of one tool; a hostile one after which the server is down twice, so that a server which ends now and then is told from
+ * one that the call ends. Gives whether the server started each time, and the last ordinary call that succeeded.
+ */
 async function probeTool(
   prober: Prober,
-  calls: readonly { readonly call: PlannedCall; readonly index: number }[],
+  calls: readonly NumberedCall[],
 ): Promise<{ readonly isReachable: boolean; readonly worked: PlannedCall | undefined }> {
   let worked: PlannedCall | undefined;
   let session = await startAndList(prober);
-  for (const { call, index } of calls) {
-    if (session === undefined) break;
-    const { client } = session;
+  const make = async ({ client }: Session, { call, index }: NumberedCall): Promise<CallEnd> => {
     const params = { name: call.tool, arguments: withLongText(call.args) };
-    const make = async (): Promise<{ readonly hangs: boolean; readonly answersPing: boolean }> => {
+    const work = async (): Promise<CallEnd> => {
       const { kind, succeeded, answersPing } = await requestOrPing(client, "tools/call", params);
       if (succeeded && call.attack === undefined) worked = call;
       // What a tool begins and does not wait for is seen, too, once the server has answered something else.
       if (kind !== "none" && !client.isLost) await client.request("ping");
-      return { hangs: kind === "none", answersPing };
+      return { hangs: kind === "none", isDown: !answersPing };
     };
-    const outcome = await prober.probe(call.attack === undefined ? "call" : "attack", make, { call: index });
-    if (outcome?.hangs === true) break;
-    if (client.isLost || outcome?.answersPing === false) session = await startAndList(prober);
+    const end = await prober.probe(call.attack === undefined ? "call" : "attack", work, { call: index });
+    return { hangs: end?.hangs === true, isDown: client.isLost || end?.isDown === true };
+  };
+  for (const each of calls) {
+    if (session === undefined) break;
+    let end = await make(session, each);
+    if (end.isDown && each.call.attack !== undefined) {
+      session = await startAndList(prober);
+      if (session === undefined) break;
+      end = await make(session, each);
+    }
+    if (end.hangs) break;
+    if (end.isDown) session = await startAndList(prober);
   }
   if (session !== undefined && !session.client.isLost) {
     const { client, capabilities } = session;
@@ -152,26 +167,6 @@ function listedIn({ probes }: CheckView, name: ProbeView["probe"]): readonly Lis
   return probes.flatMap(({ probe, exchanges, finished }) =>
     probe === name ? { listing: listingOf(readSurface(exchanges)), finished } : [],
   );
-}
-
-/** The places in which some listings differ from the first one of theirs. */
-function variablePlaces(...all: readonly (readonly ListedAs[])[]): ReadonlySet<string> {
-  return new Set(
-    all
-      .flatMap(([first, ...again]) =>
-        again.flatMap((each) => [...differences(first?.listing ?? {}, each.listing, "", [])]),
-      )
-      .map(({ place }) => JSON.stringify(place)),
-  );
-}
-
-/** The instructions of a listing, and those of its tools and prompts that another one has, too: what comes and goes is announced, and users see what is new. */
-function keptOf(listing: JsonObject, other: JsonObject): JsonObject {
-  const kept = ["tools", "prompts"].map((list) => {
-    const names = new Set((asList(other[list]) as JsonObject[]).map(({ name }) => name));
-    return [list, (asList(listing[list]) as JsonObject[]).filter(({ name }) => names.has(name))];
-  });
-  return { ...exact({ instructions: listing["instructions"] }), ...Object.fromEntries(kept) };
 }
 
 /** Arguments with what is too long to be in a plan. */
@@ -505,14 +500,16 @@ export const securityRules = {
       const frail = new Set(
         ordinary(view).flatMap((probe) => (lossIn(probe) === undefined ? [] : probe.call?.tool)),
       );
-      for (const probe of view.probes) {
-        const { tool, attack } = probe.call ?? {};
-        if (tool === undefined || attack === undefined || frail.has(tool)) continue;
-        const loss = lossIn(probe);
+      for (const [call, probes] of Map.groupBy(view.probes, (probe) => probe.call)) {
+        if (call?.attack === undefined || frail.has(call.tool)) continue;
+        const losses = probes.flatMap((probe) => lossIn(probe) ?? []);
+        // A server that was just started and goes on after the same call ended for another reason.
+        const [loss] = losses.length < 2 ? [] : losses;
         if (loss === undefined) continue;
-        const place = { tool, parameter: attack.parameter };
-        yield { place, message: `after ${attack.form} ${loss.how}`, evidence: loss.evidence };
-        frail.add(tool);
+        const place = { tool: call.tool, parameter: call.attack.parameter };
+        const message = `after ${call.attack.form} ${loss.how}, twice`;
+        yield { place, message, evidence: losses.flatMap(({ evidence }) => evidence) };
+        frail.add(call.tool);
       }
     },
   },

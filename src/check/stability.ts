@@ -1,5 +1,13 @@
 import { jsonDifferences } from "../expect/json-difference.ts";
-import { asObject, isJsonObject, type Json, type JsonObject, mapValues } from "../base/json.ts";
+import {
+  asList,
+  asObject,
+  exact,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  mapValues,
+} from "../base/json.ts";
 import { eventsOf } from "../model/event.ts";
 import { secretMark, withoutSecretMarks } from "../base/secret-marks.ts";
 import type { Exchange } from "../trace/trajectory.ts";
@@ -202,6 +210,28 @@ export function* differences(
       }
     }
   }
+}
+
+/** The places in which some listings differ from the first one of theirs. */
+export function variablePlaces(
+  ...all: readonly (readonly { readonly listing: JsonObject }[])[]
+): ReadonlySet<string> {
+  return new Set(
+    all
+      .flatMap(([first, ...again]) =>
+        again.flatMap((each) => [...differences(first?.listing ?? {}, each.listing, "", [])]),
+      )
+      .map(({ place }) => JSON.stringify(place)),
+  );
+}
+
+/** The instructions of a listing, and those of its tools and prompts that another one has, too: what comes and goes is announced, and users see what is new. */
+export function keptOf(listing: JsonObject, other: JsonObject): JsonObject {
+  const kept = ["tools", "prompts"].map((list) => {
+    const names = new Set((asList(other[list]) as JsonObject[]).map(({ name }) => name));
+    return [list, (asList(listing[list]) as JsonObject[]).filter(({ name }) => names.has(name))];
+  });
+  return { ...exact({ instructions: listing["instructions"] }), ...Object.fromEntries(kept) };
 }
 
 /**
