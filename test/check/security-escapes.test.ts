@@ -9,6 +9,9 @@ import { foundInTool, foundInTools, securityFindings, serverThat, whyNotWatched 
 const reason = await whyNotWatched();
 const note = reason === undefined ? "" : ` (SKIPPED: ${reason})`;
 
+/** One check of many tools takes as long as many tests. */
+const hookMs = 900_000;
+
 /** Ranges that are none of the internet. */
 const closedRanges = [
   ["0.0.0.0/8", "10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"],
@@ -81,7 +84,7 @@ describe.skipIf(reason !== undefined)(`tools that take an address${note}`, () =>
   let found: Readonly<Record<keyof typeof pageTools, readonly string[]>>;
   beforeAll(async () => {
     found = await foundInTools(pageTools, { parameter: "A URL, or a host" });
-  });
+  }, hookMs);
 
   it("can be made to connect to a closed range that they lack, and not if they have all", () => {
     const { complete, zero, network, metadata } = found;
@@ -174,7 +177,7 @@ describe.skipIf(reason !== undefined)(`tools that take a path${note}`, () => {
   let found: Readonly<Record<keyof typeof folderTools, readonly string[]>>;
   beforeAll(async () => {
     found = await foundInTools(folderTools, { args: ["notes"], files: { "notes/note.txt": "A note." } });
-  });
+  }, hookMs);
 
   it("are led out of their folder by a path to which they add an ending", () => {
     const unseen = expect.stringContaining(
