@@ -126,6 +126,7 @@ const furtherRequests: readonly (readonly [form: string, text: string, isWhole?:
   ["a page that redirects to a cloud's metadata", pages.toMetadata],
   ["a page that redirects to a page that redirects to this machine", pages.toPage],
   ["a page that redirects to a name that stands for an address of this machine", pages.toName],
+  ["a page with https: that redirects to this machine with https:", pages.toThisMachineWithTls],
 ];
 
 /** The hostile arguments that are tried in the place of each text. */

@@ -12,15 +12,16 @@ export const metadataNames: readonly string[] = [`metadata.${plantedName}`, "met
 export const pageAddress = "93.184.215.14";
 /** How a name begins that has {@link pageAddress} when it is asked for first, and then an address of this machine. */
 export const rebindingPrefix = "mcpvals-rebinding-";
-const pageOrigin = `http://pages.${plantedName}`;
+const pageHost = `pages.${plantedName}`;
 /** Addresses in the sandbox where a page is, where data is, and which lead elsewhere. */
 export const pages = {
-  page: `${pageOrigin}/page`,
-  data: `${pageOrigin}/data.json`,
-  toThisMachine: `${pageOrigin}/first`,
-  toMetadata: `${pageOrigin}/second`,
-  toPage: `${pageOrigin}/third`,
-  toName: `${pageOrigin}/fourth`,
+  page: `http://${pageHost}/page`,
+  data: `https://${pageHost}/data.json`,
+  toThisMachine: `http://${pageHost}/first`,
+  toMetadata: `http://${pageHost}/second`,
+  toPage: `http://${pageHost}/third`,
+  toName: `http://${pageHost}/fourth`,
+  toThisMachineWithTls: `https://${pageHost}/fifth`,
 } as const;
 
 interface Page {
@@ -34,21 +35,22 @@ interface Page {
 export const metadataUrl = `http://${metadataAddress}/latest/meta-data/`;
 
 /** Where pages redirect to. */
-const redirections: Readonly<Record<string, string>> = {
-  [pages.toThisMachine]: `http://127.0.0.1:${canaryPort}/`,
-  [pages.toMetadata]: metadataUrl,
-  [pages.toPage]: pages.toThisMachine,
-  [pages.toName]: `http://${plantedName}:${canaryPort}/`,
-};
+const redirections: readonly (readonly [page: string, location: string])[] = [
+  [pages.toThisMachine, `http://127.0.0.1:${canaryPort}/`],
+  [pages.toMetadata, metadataUrl],
+  [pages.toPage, pages.toThisMachine],
+  [pages.toName, `http://${plantedName}:${canaryPort}/`],
+  [pages.toThisMachineWithTls, "https://127.0.0.1/"],
+];
 
 /** What is answered in the sandbox to a request for a target, at one of its addresses. */
 export function answerOf(target: string, address: string): Page {
   const text = { status: 200, type: "text/plain" };
-  const url = `${pageOrigin}${target}`;
+  const isPage = (page: string): boolean => page.endsWith(`//${pageHost}${target}`);
   if (address.endsWith(metadataAddress)) return { ...text, status: 404, body: "not found\n" };
-  const location = redirections[url];
+  const [, location] = redirections.find(([page]) => isPage(page)) ?? [];
   if (location !== undefined) return { ...text, status: 302, location, body: "" };
-  if (url === pages.data) return { status: 200, type: "application/json", body: '{ "title": "A page" }\n' };
+  if (isPage(pages.data)) return { status: 200, type: "application/json", body: '{ "title": "A page" }\n' };
   const body = "<!doctype html><title>A page</title><h1>A page</h1><p>This is a page of mcpvals.</p>\n";
   return { status: 200, type: "text/html; charset=utf-8", body };
 }

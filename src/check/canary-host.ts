@@ -1,9 +1,10 @@
-// The program that answers in the network of a check of security: `node canary-host.js`.
+// The program that answers in the network of a check of security: `node canary-host.js AUTHORITY`, an Authority as JSON.
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
-import { createServer } from "node:http";
-import type { Socket } from "node:net";
-import { stdin, stdout } from "node:process";
+import { createServer as createHttpServer } from "node:http";
+import { createServer, type Socket } from "node:net";
+import { argv, stdin, stdout } from "node:process";
+import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import {
   answerOf,
   canariesIn,
@@ -14,6 +15,9 @@ import {
   rebindingPrefix,
   type SentSecrets,
 } from "./canaries.ts";
+import { type Authority, certificateFor } from "../sandbox/certificates.ts";
+
+const authority = JSON.parse(argv[2] ?? "") as Authority;
 
 /** How much of a connection is searched for secrets, in bytes. */
 const maxSentLength = 1024 ** 2;
@@ -64,29 +68,55 @@ const names = createSocket("udp4", (question, { address, port }) => {
 }).bind(53);
 await once(names, "listening");
 names.unref();
-for (const port of [80, canaryPort]) {
-  const pages = createServer((request, response) => {
-    const { url = "", socket } = request;
-    const { status, type, location, body } = answerOf(url, socket.localAddress ?? "");
-    // A connection that is used again would show nothing.
-    const headers = { "content-type": type, connection: "close" };
-    response.writeHead(status, { ...headers, ...(location === undefined ? {} : { location }) });
-    // Only when all was received, so that what it has in it is known before the answer is.
-    request.resume().on("end", () => response.end(body));
-  })
-    .on("connection", (socket: Socket) => {
-      let text = "";
-      const known: string[] = [];
-      socket.on("data", (bytes) => {
-        if (text.length >= maxSentLength) return;
-        text += bytes.toString("latin1");
-        const host = /^host: *(\S+)/im.exec(text)?.[1] ?? `${socket.localAddress}:${socket.localPort}`;
-        known.push(...report(host, text, known));
-      });
-    })
-    .listen(port);
-  await once(pages, "listening");
-  pages.unref();
+const pages = createHttpServer((request, response) => {
+  const { url = "", socket } = request;
+  const { status, type, location, body } = answerOf(url, socket.localAddress ?? "");
+  // A connection that is used again would show nothing.
+  const headers = { "content-type": type, connection: "close" };
+  response.writeHead(status, { ...headers, ...(location === undefined ? {} : { location }) });
+  // Only when all was received, so that what it has in it is known before the answer is.
+  request.resume().on("end", () => response.end(body));
+});
+
+/** Answers on a connection, and searches what is received. */
+function answer(socket: Socket): void {
+  // First, since Node keeps what a server of HTTP reads from those who listened before it.
+  pages.emit("connection", socket);
+  let text = "";
+  const known: string[] = [];
+  socket.on("data", (bytes) => {
+    if (text.length >= maxSentLength) return;
+    text += bytes.toString("latin1");
+    const host = /^host: *(\S+)/im.exec(text)?.[1] ?? `${socket.localAddress}:${socket.localPort}`;
+    known.push(...report(host, text, known));
+  });
+}
+
+function contextFor(host: string): SecureContext {
+  return createSecureContext({ key: authority.key, cert: certificateFor(host, authority) });
+}
+
+/** The same with TLS, with a certificate of the authority for the host that is asked for. */
+function answerSecurely(socket: Socket): void {
+  const address = (socket.localAddress ?? "").replace(/^::ffff:/, "");
+  const secure = new TLSSocket(socket, {
+    isServer: true,
+    secureContext: contextFor(address),
+    SNICallback: (host, done) => done(null, contextFor(host)),
+  });
+  // Clients that do not trust it, or speak no TLS.
+  secure.on("error", () => secure.destroy());
+  answer(secure);
+}
+
+for (const [port, serve] of [
+  [80, answer],
+  [canaryPort, answer],
+  [443, answerSecurely],
+] as const) {
+  const server = createServer(serve).listen(port);
+  await once(server, "listening");
+  server.unref();
 }
 // It ends with its stdin: the sockets do not keep it alive.
 stdin.resume();

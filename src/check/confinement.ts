@@ -4,6 +4,8 @@ import { McpvalsError } from "../base/error.ts";
 import { defaultSandbox } from "../model/sandbox.ts";
 import type { ServerSpec } from "../model/server.ts";
 import { findProgram, runningPlatform } from "../process/environment.ts";
+import type { ProcessSpec } from "../process/spawn.ts";
+import { type Authority, createAuthority } from "../sandbox/certificates.ts";
 import { openNetwork } from "../sandbox/network.ts";
 import { runToEnd } from "../sandbox/sandbox.ts";
 import { sandboxOf } from "../sandbox/sandboxes.ts";
@@ -36,10 +38,10 @@ export async function whyNotConfined(spec: ServerSpec, signal: AbortSignal): Pro
 export const worldSandbox = { ...defaultSandbox, kind: "process", memoryBytes, processes } as const;
 
 /** What answers in the network. Node runs its file as it is in the build, and as it is written in a checkout. */
-export const canaryHost = {
-  command: process.execPath,
-  args: [fileURLToPath(new URL(`./canary-host${extname(import.meta.url)}`, import.meta.url))],
-};
+export function canaryHost(authority: Authority): Pick<ProcessSpec, "command" | "args"> {
+  const file = fileURLToPath(new URL(`./canary-host${extname(import.meta.url)}`, import.meta.url));
+  return { command: process.execPath, args: [file, JSON.stringify(authority)] };
+}
 
 let answering: Promise<string | undefined> | undefined;
 
@@ -50,7 +52,7 @@ export function whyNoAnswers(signal: AbortSignal): Promise<string | undefined> {
 
 async function tryAnswers(signal: AbortSignal): Promise<string | undefined> {
   try {
-    await using _ = await openNetwork(canaryHost, signal);
+    await using _ = await openNetwork(canaryHost(createAuthority()), signal);
     return undefined;
   } catch (error) {
     signal.throwIfAborted();

@@ -9,6 +9,7 @@ import type { StdioServerSpec } from "../model/server.ts";
 import { findProgram } from "../process/environment.ts";
 import { makeTemporaryFolder, removeFolder } from "../process/folders.ts";
 import { isInside } from "../sandbox/mounts.ts";
+import { createAuthority } from "../sandbox/certificates.ts";
 import { openNetwork, type OwnNetwork } from "../sandbox/network.ts";
 import { type Access, AccessLog } from "./access-log.ts";
 import {
@@ -128,9 +129,11 @@ export class World implements AsyncDisposable {
         !copies.some(({ source }) => isInside(path, source)),
     );
     const { TMPDIR: _, ...variables } = env;
-    const network = answers ? await openNetwork(canaryHost, signal) : undefined;
+    const authority = createAuthority();
+    const network = answers ? await openNetwork(canaryHost(authority), signal) : undefined;
     const root = await makeTemporaryFolder("sandbox");
     await put(join(root, logName), "");
+    await put(join(root, authorityName), authority.certificate);
     const logFile = await open(join(root, logName), "r");
     const world = new World(
       root,
@@ -140,14 +143,14 @@ export class World implements AsyncDisposable {
         cwd: isHome ? "/usr" : cwd,
         command,
         args: rest,
-        env: { ...plantedVariables, ...variables, HOME: plantedHome },
+        env: { ...plantedVariables, ...trust, ...variables, HOME: plantedHome },
         sandbox: {
           ...worldSandbox,
           ...exact({ namespaces: network?.namespaces }),
           read: [...new Set(read)],
           // Each by itself, so that nothing in the sandbox can put something else in the place of one.
           mounts: [
-            ...[plantedHome, plantedFolders, `${plantedRoot}/${logName}`].map((at) => ({
+            ...[plantedHome, plantedFolders, `${plantedRoot}/${logName}`, authorityPath].map((at) => ({
               at,
               source: join(root, at.slice(plantedRoot.length)),
             })),
@@ -286,6 +289,7 @@ export class World implements AsyncDisposable {
     if (access === "connect" && target.startsWith(`${pageAddress}:`)) return undefined;
     if (access === "connect" || access === "resolve") return target;
     const path = resolve(this.spec.cwd, target);
+    if (path === authorityPath) return undefined;
     const isChange = access === "write" || access === "delete";
     // Other errors say that there was nothing to change.
     if (isChange && failed !== undefined && !["EROFS", "EACCES", "EPERM"].includes(failed)) return undefined;
@@ -382,6 +386,19 @@ export class World implements AsyncDisposable {
 const logName = "trace/log";
 /** Where the names of addresses are, in the folder of a world. */
 const namesName = "hosts";
+/** The certificate of the authority that answers with TLS, and the variables by which programs trust it: Node, OpenSSL, Python, curl, Git, Deno. */
+const authorityName = "authority.pem";
+const authorityPath = `${plantedRoot}/${authorityName}`;
+const trust: Readonly<Record<string, string>> = Object.fromEntries(
+  [
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "DENO_CERT",
+  ].map((name) => [name, authorityPath]),
+);
 /** The longest record of one probe; a program that does more floods it. */
 const maxLogBytes = 512 * 1024 * 1024;
 const pieceBytes = 16 * 1024 * 1024;
