@@ -4,6 +4,9 @@
  */
 export const secretMarks: RegExp = /[[‹](?:\*\*\*|(?:part of )?secret:[^[\]‹›]*)[\]›]/g;
 
+/** The name in a mark of what only looks like a key: whose it is, nobody knows. Further ones have a number behind it. */
+export const unknownKey = "key";
+
 /** How the mark of a secret begins. */
 export const secretMark: RegExp = /[[‹](?:\*\*\*|(?:part of )?secret:)/;
 

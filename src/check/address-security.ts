@@ -4,6 +4,7 @@ import { legacyVersions } from "../model/mcp-versions.ts";
 import type { ProbeName } from "../model/check.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
 import { ownEndpoint } from "./attacks.ts";
+import type { Exchange } from "../trace/trajectory.ts";
 import {
   type CheckView,
   exchangesOf,
@@ -36,6 +37,7 @@ export async function probeAddress(prober: Prober): Promise<void> {
       if (session === undefined) break;
       prober.record({ type: "http.session", server: prober.server, session });
     }
+    await clients[0]?.request("tools/call", unknownTool);
     return { server, clients };
   });
   if (reached === undefined) return;
@@ -46,6 +48,8 @@ export async function probeAddress(prober: Prober): Promise<void> {
   const stranger = async (credentials: Credentials): Promise<ProbeClient> =>
     (await prober.start({ credentials })).open();
   const list = async (credentials: Credentials): Promise<void> => {
+    const headers = { "mcp-protocol-version": legacyVersions[0] };
+    await (await stranger(credentials)).request("tools/call", unknownTool, { headers });
     const client = await stranger(credentials);
     prober.hello(await client.connect());
     await prober.list(client, "tools/list");
@@ -55,7 +59,9 @@ export async function probeAddress(prober: Prober): Promise<void> {
       "mcp-session-id": one?.sessionId ?? "",
       "mcp-protocol-version": legacyVersions[0],
     };
-    await (await stranger(credentials)).request("tools/list", undefined, { headers });
+    const client = await stranger(credentials);
+    await client.request("tools/list", undefined, { headers });
+    await client.request("tools/call", unknownTool, { headers });
   };
   const hasSessions = one?.sessionId !== undefined;
   if (prober.hasCredentials) await prober.probe("anonymous", () => list("none"));
@@ -80,6 +86,9 @@ export async function probeAddress(prober: Prober): Promise<void> {
     );
   await server.stop();
 }
+
+/** A call that has no effect. Who gets the answer that its user gets is not asked for credentials before. */
+const unknownTool = { name: "mcpvals-unknown-tool", arguments: {} };
 
 /** Two clients ask for different things with the same ids, at the same time. What they ask for is not there, and its name is in the answer. */
 async function cross(clients: readonly ProbeClient[]): Promise<void> {
@@ -118,12 +127,15 @@ export const addressRules = {
     source: "MCP 2025-11-25, authorization: access token usage",
     weakness: { owasp: "MCP07", cwe: 306 },
     *find({ probes }) {
-      const evidence = listedIn(probes, "anonymous");
-      const message = "tools/list got a result without the headers and tokens of its declaration";
-      if (evidence !== undefined) return yield { message, evidence };
-      const wrong = listedIn(probes, "wrong-token");
-      if (wrong !== undefined)
-        yield { message: "tools/list got a result with a made-up token", evidence: wrong };
+      const anonymous = answeredIn(probes, "anonymous");
+      const wrong = answeredIn(probes, "wrong-token");
+      const found = anonymous ?? wrong;
+      if (found === undefined) return;
+      const how =
+        anonymous === undefined
+          ? "with a made-up token"
+          : "without the headers and tokens of its declaration";
+      yield { message: `${found.what} ${how}`, evidence: found.evidence };
     },
   },
   "security/session-as-login": {
@@ -138,15 +150,16 @@ export const addressRules = {
     weakness: { owasp: "MCP07", cwe: 384 },
     *find({ probes }) {
       // Who needs no credentials at all needs no session of somebody else.
-      if (listedIn(probes, "anonymous") !== undefined || listedIn(probes, "wrong-token") !== undefined)
-        return;
-      const evidence = listedIn(probes, "borrowed-session");
-      const message =
-        "tools/list got a result with the session of another client, without the headers and tokens of its declaration";
-      if (evidence !== undefined) return yield { message, evidence };
-      const wrong = listedIn(probes, "borrowed-session-wrong-token");
-      const made = "tools/list got a result with the session of another client and a made-up token";
-      if (wrong !== undefined) yield { message: made, evidence: wrong };
+      if ((answeredIn(probes, "anonymous") ?? answeredIn(probes, "wrong-token")) !== undefined) return;
+      const anonymous = answeredIn(probes, "borrowed-session");
+      const wrong = answeredIn(probes, "borrowed-session-wrong-token");
+      const found = anonymous ?? wrong;
+      if (found === undefined) return;
+      const how =
+        anonymous === undefined
+          ? " and a made-up token"
+          : ", without the headers and tokens of its declaration";
+      yield { message: `${found.what} with the session of another client${how}`, evidence: found.evidence };
     },
   },
   "security/guessable-session": {
@@ -262,14 +275,29 @@ export const addressRules = {
   },
 } as const satisfies RuleTable;
 
-/** The request for the tools that a probe sent, and its result; undefined: it got none. */
-function listedIn(probes: readonly ProbeView[], name: ProbeName): readonly number[] | undefined {
-  for (const { exchanges } of probes.filter(({ probe }) => probe === name)) {
-    const [list] = exchangesOf(exchanges, "tools/list");
-    if (list?.answer !== undefined && resultOf(list) !== undefined)
-      return [list.request.seq, list.answer.seq];
-  }
-  return undefined;
+/** Which request of a probe was answered as one with credentials is; undefined: none. */
+function answeredIn(
+  probes: readonly ProbeView[],
+  name: ProbeName,
+): { readonly what: string; readonly evidence: readonly number[] } | undefined {
+  const of = (probe: ProbeName, method: string): Exchange | undefined =>
+    probes.filter((each) => each.probe === probe).flatMap((each) => exchangesOf(each.exchanges, method))[0];
+  const [list, call] = [of(name, "tools/list"), of(name, "tools/call")];
+  if (list?.answer !== undefined && resultOf(list) !== undefined)
+    return { what: "tools/list got a result", evidence: [list.request.seq, list.answer.seq] };
+  const said = saidBy(call);
+  return call?.answer === undefined || said !== saidBy(of("sessions", "tools/call"))
+    ? undefined
+    : {
+        what: "tools/call was answered as usual",
+        evidence: [call.request.seq, call.answer.seq],
+      };
+}
+
+/** What the answer to a request says. */
+function saidBy(exchange: Exchange | undefined): string | undefined {
+  const { message } = exchange?.answer ?? {};
+  return message && JSON.stringify([message["result"], message["error"]]);
 }
 
 type Preflight = EventOf<"http.preflight">;

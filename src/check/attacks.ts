@@ -106,7 +106,6 @@ const sizes: readonly Payload[] = [
 /** Requests that are tried where a text is said to be an address: they take long, and others are seldom one. */
 const furtherRequests: readonly (readonly [form: string, text: string, isWhole?: boolean])[] = [
   ["an address of this machine with https:", `https://127.0.0.1:${canaryPort}/`, true],
-  ["an address of this machine without http:", `127.0.0.1:${canaryPort}`, true],
   ["an address of this machine without http: and port", "127.0.0.1", true],
   ["the address of a cloud's metadata without http:", metadataAddress, true],
   ["an address of a private network without http:", "10.20.30.40", true],
@@ -130,7 +129,10 @@ const furtherRequests: readonly (readonly [form: string, text: string, isWhole?:
 ];
 
 /** The hostile arguments that are tried in the place of each text. */
-function payloadsFor({ folder, id }: AttackPlace, isAddress: boolean): readonly Payload[] {
+function payloadsFor(
+  { folder, id }: AttackPlace,
+  { value, isAddress }: { readonly value: string; readonly isAddress: boolean },
+): readonly Payload[] {
   const key = `${plantedHome}/.ssh/id_rsa`;
   const up = "../".repeat(12);
   const beside = `${folder.split("/").at(-1)}${besideSuffix}`;
@@ -164,6 +166,11 @@ function payloadsFor({ folder, id }: AttackPlace, isAddress: boolean): readonly 
       ["the name of a link", plantedLink],
       ["a file in a folder that is a link", `${folder}/${plantedFolderLink}/${secret}`],
       ["such a file by its name", `${plantedFolderLink}/${secret}`],
+      [
+        "a file that is not there in a folder that is a link",
+        `${folder}/${plantedFolderLink}/${secretName}.new`,
+      ],
+      ["such a new file by its name", `${plantedFolderLink}/${secretName}.new`],
       ["a folder that is a link", `${folder}/${plantedFolderLink}`],
       ["such a folder by its name", plantedFolderLink],
       ["../ in percent-encoding", encodeURIComponent(`${up}${key.slice(1)}`).replaceAll(".", "%2e")],
@@ -172,14 +179,17 @@ function payloadsFor({ folder, id }: AttackPlace, isAddress: boolean): readonly 
     ]),
     ...of("command", [
       ["a command", touch(0), true],
-      ["; and a command", `text; ${redirect(1)}`],
-      ["&& and a command", `text && ${touch(2)}`],
-      ["| and a command", `text | ${touch(3)}`],
-      ["a command in $( )", `text$(${touch(4)})`],
-      ["a command in backquotes", `text\`${touch(5)}\``],
-      ["a line break and a command", `text\n${touch(6)}\n`],
+      ["; and a command", `1; ${redirect(1)}`],
+      ["&& and a command", `${value} && ${touch(2)}`],
+      ["| and a command", `${value} | ${touch(3)}`],
+      ["a command in $( )", `${value}$(${touch(4)})`],
+      ["a command in $( ) before a text", `$(${touch(14)})${value}`],
+      ["a command in backquotes", `${value}\`${touch(5)}\``],
+      ["a line break and a command", `${value}\n${touch(6)}\n`],
       ["an end of a double quotation and a command", `text"; ${redirect(7)}; "`],
       ["an end of a single quotation and a command", `text'; ${redirect(8)}; '`],
+      ["an option --output= for a program", `--output=${marker}-15`],
+      ["an option -o for a program", `-o${marker}-16`],
     ]),
     ...of("code", [
       ["JavaScript", `process.getBuiltinModule("fs").writeFileSync("${marker}-9", "")`, true],
@@ -189,6 +199,8 @@ function payloadsFor({ folder, id }: AttackPlace, isAddress: boolean): readonly 
       ["an address of this machine", `http://127.0.0.1:${canaryPort}/`, true],
       ["the address of a cloud's metadata", metadataUrl, true],
       ["an address of a private network", "http://10.20.30.40/", true],
+      ["an address of this machine without http:", `127.0.0.1:${canaryPort}`, true],
+      ["such an address that ends the host of a URL", `127.0.0.1:${canaryPort}/?`],
       ["the name of this machine", `http://localhost:${canaryPort}/`],
       ["a name that stands for an address of this machine", `http://${plantedName}:${canaryPort}/`],
       ["the address of this machine in IPv6", `http://[::1]:${canaryPort}/`],
@@ -250,12 +262,24 @@ export function attacksOn(
   const [first] = texts;
   return [
     ...texts.flatMap((text, index) =>
-      payloadsFor({ folder: place.folder, id: `${place.id}-${index}` }, text.isAddress).map((each) =>
-        attack(text, each),
-      ),
+      payloadsFor(
+        { folder: place.folder, id: `${place.id}-${index}` },
+        { value: usualText(whole.args, text), isAddress: text.isAddress },
+      ).map((each) => attack(text, each)),
     ),
     ...(first === undefined ? [] : sizes.map((each) => attack(first, each))),
   ];
+}
+
+/** What a text is in an ordinary call, so that a tool which looks at how a text begins or ends takes one with something added. */
+function usualText(args: JsonObject, { place, isAddress }: TextArgument): string {
+  const value = place.reduce<Json | undefined>(
+    (inner, key) =>
+      key === null ? (asList(inner)[0] as Json | undefined) : (asObject(inner)[key] as Json | undefined),
+    args,
+  );
+  if (isAddress && !(typeof value === "string" && /^https?:/.test(value))) return pages.page;
+  return typeof value === "string" ? value : "text";
 }
 
 function pick(args: JsonObject, name: string): JsonObject {

@@ -48,7 +48,8 @@ function answerTo(question: Buffer): Buffer | undefined {
   const labels: string[] = [];
   for (let at = 12; at < end; at += 1 + (question[at] ?? 0))
     labels.push(question.toString("latin1", at + 1, at + 1 + (question[at] ?? 0)));
-  report(labels.join("."), labels.join("."));
+  // A label has at most 63 characters, so that a longer text is in several.
+  report(labels.join("."), `${labels.join(".")} ${labels.join("")}`);
   const isAddress = question.readUInt16BE(end + 1) === 1;
   // An answer, with authority, of a server that asks others; then how many questions, answers and other records there are.
   const head = Buffer.from([0x84, 0x80, 0, 1, 0, isAddress ? 1 : 0, 0, 0, 0, 0]);

@@ -1,6 +1,7 @@
 import { asObject, exact, isJsonObject, type Json, type JsonObject, mapValues } from "../base/json.ts";
 import type { Attack, PlannedCall, Touched } from "../model/check.ts";
 import { eventsOf } from "../model/event.ts";
+import { unknownKey } from "../base/secret-marks.ts";
 import { countOf } from "../base/visible-text.ts";
 import { addressRules, probeAddress } from "./address-security.ts";
 import { anything, escape, textsIn } from "./attack-signs.ts";
@@ -678,7 +679,11 @@ function* saidIn(
 
 /** Secrets that mcpvals was given for the server, such as variables: in a record a mark with its name stands in the place of each. */
 function ownSecretsIn(text: string): readonly string[] {
-  return [...new Set(Array.from(text.matchAll(/\[secret:([^[\]]+)\]/g), ([, name = ""]) => `$${name}`))];
+  const names = Array.from(text.matchAll(/\[secret:([^[\]]+)\]/g), ([, name = ""]) => name);
+  // What only looks like a key may be an example.
+  return [...new Set(names.filter((name) => name.replace(/ \d+$/, "") !== unknownKey))].map(
+    (name) => `$${name}`,
+  );
 }
 
 function evidenceOf(view: CheckView, target: string, last: number | undefined): readonly number[] {

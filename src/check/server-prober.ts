@@ -416,9 +416,12 @@ const notTheServer: readonly number[] = [
 /** A header whose value lets its sender in. */
 const credentialHeader = /authorization|cookie|token|secret|api-?key/i;
 
-/** A token that nobody gave out, with the scheme of the right one. */
+/** A token that nobody gave out, with the scheme of the right one; for a JSON Web Token the same with a made-up signature. */
 function wrongValue(value: string): string {
-  return value.replace(/\S+$/, "mcpvals-wrong-token");
+  return value.replace(
+    /\S+$/,
+    (token) => /^(eyJ[^.]*\.[^.]+\.)[^.]+$/.exec(token)?.[1]?.concat("A".repeat(86)) ?? "mcpvals-wrong-token",
+  );
 }
 
 /** The tokens in the headers of a server. */

@@ -2,6 +2,7 @@ import { statSync } from "node:fs";
 import { join, relative, resolve, sep } from "node:path";
 import { findConformanceSuite } from "../check/conformance-suite.ts";
 import { generateCalls } from "../check/generate-calls.ts";
+import { canariesIn } from "../check/canaries.ts";
 import { type CheckOptions, planCheck } from "../check/plan-check.ts";
 import type { ValidateSchema } from "../expect/tool-result.ts";
 import { McpvalsError } from "../base/error.ts";
@@ -104,7 +105,8 @@ export async function checkServers(loaded: RunInput, options: CheckServersOption
   const validateSchema = validator.validate.bind(validator);
   const validationOf = (): ValidateSchema => validateOfServer(validateSchema, signal);
   const started = performance.now();
-  const redact = createRedactor(loaded.secrets);
+  // Planted secrets are looked for in the record, also in what has the shape of a key.
+  const redact = createRedactor(loaded.secrets, (key) => canariesIn(key).length > 0);
   using _ = await followTokens(Object.values(spec.servers), redact.add);
   const { tasks: planned, records } = await planCheck(spec.servers, {
     snapshotOf,

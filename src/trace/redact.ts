@@ -1,5 +1,5 @@
 import { maxRecordDepth } from "../base/limits.ts";
-import { secretMark, withoutSecretMarks } from "../base/secret-marks.ts";
+import { secretMark, unknownKey, withoutSecretMarks } from "../base/secret-marks.ts";
 import { eventTypes } from "../model/event.ts";
 
 /** Length of the pieces that are looked for; also the shortest part of a text that is found without the rest. */
@@ -207,17 +207,20 @@ const shapeHints =
  * - what Base64, hexadecimals and other encodings make of them, with a mark of its own: it is not the value;
  * - parts of all these from eight characters on, where the text begins or ends, a line does or `…` stands, also with a mark
  *   of its own: a text may have been cut in two before it came here;
- * - everything that has the shape of a well-known key.
+ * - everything that has the shape of a well-known key, unless it is harmless.
  *
  * Values under four characters are left alone, since replacing them would garble unrelated text, and so are the words that
  * traces are written in. Other than that the result is like the value: no member is lost, and what is nested too deeply to
  * be written says so.
  */
-export function createRedactor(secrets: readonly Secret[]): Redactor {
+export function createRedactor(
+  secrets: readonly Secret[],
+  isHarmless: (key: string) => boolean = () => false,
+): Redactor {
   const names = new Map<string, string>();
   const labelOf = createLabels();
   let replace: Replace | undefined;
-  const current = (): Replace => (replace ??= replaceAll(names, labelOf));
+  const current = (): Replace => (replace ??= replaceAll(names, labelOf, isHarmless));
   const add = ({ name, value }: Secret): void => {
     const label = labelOf(name, value);
     for (const form of writtenForms(value)) names.set(form, label);
@@ -255,12 +258,16 @@ interface Replace {
   readonly redactNumber: (value: number) => unknown;
 }
 
-function replaceAll(names: ReadonlyMap<string, string>, labelOf: LabelOf): Replace {
+function replaceAll(
+  names: ReadonlyMap<string, string>,
+  labelOf: LabelOf,
+  isHarmless: (key: string) => boolean,
+): Replace {
   const forms = [...names.keys()];
   const finder = new SecretFinder(forms);
   const known = new Map<string, string>();
   const markOf = ({ form, whole }: SecretMatch): string => {
-    const what = `${whole ? "" : "part of "}secret:${names.get(form) ?? labelOf("key", form)}`;
+    const what = `${whole ? "" : "part of "}secret:${names.get(form) ?? labelOf(unknownKey, form)}`;
     const mark = known.get(what) ?? markFor(what, forms);
     if (known.size < maxLabels) known.set(what, mark);
     return mark;
@@ -268,7 +275,7 @@ function replaceAll(names: ReadonlyMap<string, string>, labelOf: LabelOf): Repla
   const redactText = (text: string): string => {
     const findings = finder.findIn(text);
     for (const { 0: key, index: start } of text.matchAll(knownShape))
-      findings.push({ start, end: start + key.length, form: key, whole: true });
+      if (!isHarmless(key)) findings.push({ start, end: start + key.length, form: key, whole: true });
     return replaced(text, findings, markOf);
   };
   return {

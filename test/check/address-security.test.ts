@@ -66,6 +66,36 @@ describe.concurrent("the token of a server at an address", () => {
     ]);
   });
 
+  it("of which only the content is looked at", async () => {
+    const claims = Buffer.from(JSON.stringify({ sub: "user-1234567890" })).toString("base64url");
+    const signed = `Bearer eyJhbGciOiJIUzI1NiJ9.${claims}.c2lnbmF0dXJlLW9mLWEtdGVzdA`;
+    const careless = ({ request, response }: Exchange): boolean =>
+      request.headers.authorization?.includes(claims) !== true && refuse(response);
+    const careful = ({ request, response }: Exchange): boolean =>
+      request.headers.authorization !== signed && refuse(response);
+    const headers = { Authorization: signed };
+    expect(await codes(careless, headers)).toEqual(["security/no-authentication"]);
+    expect(await codes(careful, headers)).toEqual([]);
+  });
+
+  it("that calls of tools do not need", async () => {
+    const open = (exchange: Exchange): boolean =>
+      exchange.message.method !== "tools/call" && guarded(exchange);
+    expect(await found(open)).toEqual([
+      {
+        code: "security/no-authentication",
+        message: "tools/call was answered as usual without the headers and tokens of its declaration",
+        evidence: 2,
+      },
+    ]);
+    const inSession = (exchange: Exchange): boolean => {
+      const isOpen =
+        exchange.request.headers["mcp-session-id"] !== undefined && exchange.message.method === "tools/call";
+      return !isOpen && guarded(exchange);
+    };
+    expect(await codes(inSession)).toEqual(["security/session-as-login"]);
+  });
+
   it("that only the first request of a session needs", async () => {
     const trusting = (exchange: Exchange): boolean =>
       exchange.request.headers["mcp-session-id"] === undefined && guarded(exchange);
