@@ -80,7 +80,7 @@ it.skipIf(reason !== undefined)(`ten checks of one server give the same findings
     console.error(process.env.MCPVALS_PLANTED_TOKEN);
     await fetch(path).catch(() => undefined);
     // Not for each of them: a shell takes much longer than all else.
-    if (String(path).startsWith("text;")) execSync("echo " + path);
+    if (String(path).startsWith("1; :")) execSync("echo " + path);
     try { return say(path + readFileSync(path, "utf8")); } catch { return { ...say("no"), isError: true }; }`;
   using folder = folderOf({ "server.mjs": serverThat({ call, prompt: "a\u202Eb" }) });
   const once = async (): Promise<readonly unknown[]> => {
@@ -175,6 +175,7 @@ describe.skipIf(reason !== undefined)(`a tool${note}`, () => {
       "&& and a command",
       "| and a command",
       "a command in $( )",
+      "a command in $( ) before a text",
       "a command in backquotes",
       "a line break and a command",
       "an end of a double quotation and a command",
