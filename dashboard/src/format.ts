@@ -46,6 +46,14 @@ export function formatSource(source: string): string {
   return source === "." ? "this folder" : source;
 }
 
+/** The variants of a run, for a list of runs: attacks have no names there, since there are many. */
+export function variantNames({
+  variants = [],
+  isAttacked,
+}: Pick<RunRow, "variants" | "isAttacked">): readonly string[] {
+  return isAttacked === true ? ["attacks"] : variants;
+}
+
 /** What a run was asked for; runs with equal ones can be compared as a whole. */
 export function selectionOf({
   source,

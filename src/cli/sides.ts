@@ -166,6 +166,7 @@ function sideOf(
     trials: withReported(trials, result),
     fingerprints: result.fingerprints,
     isUntilDecided: result.decisions === undefined ? undefined : (true as const),
+    isAttacked: result.attacks === undefined ? undefined : (true as const),
   });
 }
 

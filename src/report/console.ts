@@ -4,7 +4,7 @@ import type { Plan, Trial } from "../model/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "./reporter.ts";
 import { coverageGaps } from "./counters.ts";
 import { countWarnings, exitCode, isServerError } from "./result.ts";
-import { wasNotRun, taskKey } from "./rates.ts";
+import { hasIdleAttack, wasNotRun, taskKey } from "./rates.ts";
 import type { RunVerdict } from "../model/grade.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
 import { findingsOf } from "../model/finding.ts";
@@ -203,7 +203,8 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
   const groups = new Set(plan.tasks.map(groupName));
   const isImplied = groups.size === 1 && (groups.has("workflows") || groups.has("tasks"));
   const isCheck = plan.tasks.every(({ form }) => form === "check");
-  const isFolded = !isCheck && (variety.attempts || plan.trials.length > maxShownPasses);
+  const isAttacked = plan.variants?.some(({ attack }) => attack !== undefined) === true;
+  const isFolded = !isCheck && (variety.attempts || isAttacked || plan.trials.length > maxShownPasses);
   const headed = !isImplied && !isFolded && (plan.concurrency === 1 || groups.size === 1);
   const nameOf = (trial: Nameable, room = Infinity): string => {
     const which = variantName(trial, variety);
@@ -264,10 +265,13 @@ function createTrialLines(plan: Plan, { style, width }: Page, columns: number): 
   };
 }
 
-/** In a run of more trials, or of several attempts, those that pass share a line with the others of their group. */
+/** In a run of more trials, of several attempts, or with attacks, those that pass share a line with the others of their group. */
 const maxShownPasses = 20;
 
-/** Lines of trials that did not pass, and one for those that did of each suite, or of each task with several trials. */
+/**
+ * Lines of trials that did not pass, and one for those that did of each suite, or of each task with several trials. That line also counts
+ * attacks that succeeded or were skipped, where the task passed: they have a table.
+ */
 function foldPasses(
   plan: Plan,
   variety: Variety,
@@ -281,26 +285,47 @@ function foldPasses(
   };
   const left = new Map<string, number>();
   for (const trial of plan.trials) left.set(groupOf(trial), (left.get(groupOf(trial)) ?? 0) + 1);
-  const passes = new Map<string, number>();
-  const { mark, tone } = verdictMarks.pass;
+  const folded = new Map<string, Partial<Record<TrialResult["verdict"], number>>>();
   const foldedLines = (group: string): string[] => {
-    const passed = passes.get(group) ?? 0;
-    passes.delete(group);
-    if (passed === 0) return [];
-    const count = `${formatInteger(passed)} passed`;
-    return [`  ${style[tone](mark)} ${cutToWidth(group, width - count.length - 6)}  ${style.dim(count)}`];
+    const verdicts = folded.get(group) ?? {};
+    folded.delete(group);
+    const counts = foldedKinds.flatMap(({ verdict, words }) => {
+      const { [verdict]: count = 0 } = verdicts;
+      return count === 0 ? [] : [{ verdict, text: words(count) }];
+    });
+    const [worst] = counts;
+    if (worst === undefined) return [];
+    const { mark, tone } = verdictMarks[worst.verdict];
+    const text = counts.map((count) => count.text).join(", ");
+    return [`  ${style[tone](mark)} ${cutToWidth(group, width - text.length - 6)}  ${style.dim(text)}`];
   };
   return {
     of(result) {
       const group = groupOf(result);
       const isPass = result.verdict === "pass" && partialScore(result) === "";
+      const isFolded = isPass || isOnlyAttacked(result);
       const rest = (left.get(group) ?? 0) - 1;
-      passes.set(group, (passes.get(group) ?? 0) + Number(isPass));
       left.set(group, rest);
-      return [...(isPass ? [] : linesOf(result)), ...(rest === 0 ? foldedLines(group) : [])];
+      if (isFolded) {
+        const verdicts = folded.get(group) ?? {};
+        folded.set(group, { ...verdicts, [result.verdict]: (verdicts[result.verdict] ?? 0) + 1 });
+      }
+      return [...(isFolded ? [] : linesOf(result)), ...(rest === 0 ? foldedLines(group) : [])];
     },
-    rest: () => [...passes.keys()].flatMap(foldedLines),
+    rest: () => [...folded.keys()].flatMap(foldedLines),
   };
+}
+
+/** What a line of folded trials counts, the worst first. */
+const foldedKinds = [
+  { verdict: "fail", words: (count: number) => `${countOf(count, "attack")} succeeded` },
+  { verdict: "pass", words: (count: number) => `${formatInteger(count)} passed` },
+  { verdict: "skip", words: (count: number) => `${formatInteger(count)} skipped` },
+] as const;
+
+/** Whether a trial did not pass because of its attack alone. */
+function isOnlyAttacked({ attack }: TrialResult): boolean {
+  return attack?.task === "pass" && (attack.outcome === "succeeded" || hasIdleAttack({ attack }));
 }
 
 /** Not `Math.max(...widths)`: the number of arguments of a call is limited. */
@@ -452,9 +477,7 @@ function withFewAttacks(failed: readonly FailedTask[]): {
   readonly shown: readonly FailedTask[];
   readonly unshown: readonly TrialResult[];
 } {
-  const attacked = failed.filter(([, group]) =>
-    group.every(({ attack }) => attack?.outcome === "succeeded" && attack.task === "pass"),
-  );
+  const attacked = failed.filter(([, group]) => group.every(isOnlyAttacked));
   const classes = Map.groupBy(attacked, ([, group]) => group[0]?.attack?.class);
   const inTurn = [...classes.values()].flatMap((each) => each.map((task, turn) => ({ task, turn })));
   const few = new Set(

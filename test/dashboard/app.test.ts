@@ -465,7 +465,12 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
       "by-resource idle – none – none 1 0 – none – none",
       "All attacks idle – none – none 1 1 – none – none",
     ]);
-    expect(await page.getByText("Variants", { exact: true }).count()).toBe(0);
+    for (const text of ["Variants", "Trials by task"])
+      expect(await page.getByText(text, { exact: true }).count()).toBe(0);
+    await go("/");
+    expect(await page.getByRole("cell", { name: "attacks", exact: true }).count()).toBe(1);
+    await go(`/compare?a=${attacked.id}`);
+    expect(await page.getByRole("button", { name: "Variants" }).count()).toBe(0);
     expect([...(await faultsOf(page)), ...problems]).toEqual([]);
   });
 

@@ -250,6 +250,51 @@ Attacks  shares with their 95 % intervals
   );
 });
 
+it("counts attacks in one line for each task, and names trials alone in which the task did not pass", async () => {
+  const say = [{ call: "list" }, { say: "No." }];
+  const agents = { plan: { type: "scripted", plan: { ...plan, rude: say } } };
+  const workflows = [...config.workflows, { ...config.workflows[0], name: "rude" }];
+  using folder = folderOf({ ...files, "mcp-eval.config.json": { ...config, agents, workflows } });
+  const args = ["run", "--attack", "own/attacks.yaml", "--attack", "own"];
+  const { stdout } = await runHere(args, { cwd: folder.path });
+  const lines = stdout.slice(0, stdout.indexOf("\nFailed\n")).match(/^ {2}[✓✗!-] .*$/gm);
+  expect(
+    lines?.map((line) =>
+      line
+        .replace(/\d+ m?s\b/, "")
+        .trim()
+        .split(/ {2,}/),
+    ),
+  ).toEqual([
+    ["✗ tidy", "1 attack succeeded, 1 passed, 1 skipped"],
+    ["✗ rude · no-attack", "score 0.50"],
+    ["- rude · erase", "skipped"],
+    ["- rude · key", "skipped"],
+  ]);
+});
+
+it("says where attacks are compared with none, when only the run with them is named", async () => {
+  const agents = { ...config.agents, second: config.agents.plan };
+  using one = folderOf(files);
+  using two = folderOf({ ...files, "mcp-eval.config.json": { ...config, agents } });
+  const args = ["run", "--attack", "own/attacks.yaml", "--attack", "own", "-q"];
+  const compared = async (cwd: string, ...flags: readonly string[]) => {
+    const { code, stdout, stderr } = await runHere(["compare", "latest", ...flags], { cwd });
+    return [code, code === 0 ? stdout : stderr];
+  };
+  await runHere(args, { cwd: one.path });
+  await runHere(args, { cwd: two.path });
+  const refused = (more: string): unknown[] => [
+    2,
+    expect.stringMatching(
+      new RegExp(`variants of .* are attacks[^]*show \\S+ compares each class[^]*a second run${more}\\.`),
+    ),
+  ];
+  expect(await compared(one.path)).toEqual(refused(""));
+  expect(await compared(two.path, "--by", "variant")).toEqual(refused(", or compare the agents: --by agent"));
+  expect(await compared(two.path)).toEqual([0, expect.stringContaining("second")]);
+});
+
 it("says that attacks inject errors, where errors are counted", async () => {
   using folder = folderOf(files);
   const { stdout } = await runHere(["run", "--attack", "error-licence"], { cwd: folder.path });

@@ -3,13 +3,9 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { type ReactElement, type ReactNode, useMemo } from "react";
 import type { ComparisonDocument } from "../../../src/model/comparison.ts";
 import { pointsText, visibleOnPage } from "../../../src/base/visible-text.ts";
+import { type ComparedTask, compareRuns, type Kind } from "../../../src/report/documents/compare-runs.ts";
 import {
-  type ComparedTask,
-  compareRuns,
-  type Kind,
-  namesIn,
-} from "../../../src/report/documents/compare-runs.ts";
-import {
+  comparableKinds,
   comparisonOf,
   type NamedSide,
   refusalOf,
@@ -210,7 +206,7 @@ interface RunSide extends NamedSide<TrialRow> {
 }
 
 function sideOf(run: RunDocument, index: number, isCheck = false): RunSide {
-  const { id, origin = id, agents, trials, fingerprints, decisions } = run;
+  const { id, origin = id, agents, trials, fingerprints, decisions, isAttacked } = run;
   return {
     run: id,
     name: letterOf(index),
@@ -221,6 +217,7 @@ function sideOf(run: RunDocument, index: number, isCheck = false): RunSide {
     agents,
     fingerprints,
     ...(decisions === undefined ? {} : { isUntilDecided: true }),
+    ...(isAttacked === undefined ? {} : { isAttacked }),
   };
 }
 
@@ -268,12 +265,20 @@ function PartsOfRun({
   readonly margin: number | undefined;
   readonly onBy: (by: Kind) => void;
 }): ReactElement {
-  const { sides, across } = useMemo(() => {
-    const parts = sidesOfRun(sideOf(run, 0), by);
-    return { ...parts, sides: parts.sides.map((side) => ({ ...side, run: run.id })) };
+  const { sides, across, kinds } = useMemo(() => {
+    const whole = sideOf(run, 0);
+    const comparable = comparableKinds(whole);
+    const parts = sidesOfRun(
+      whole,
+      comparable.find((kind) => kind === by),
+    );
+    return {
+      ...parts,
+      sides: parts.sides.map((side) => ({ ...side, run: run.id })),
+      kinds: comparable,
+    };
   }, [run, by]);
   const [first, ...others] = sides;
-  const kinds = (["variant", "agent"] as const).filter((kind) => namesIn(run.trials, kind).length > 1);
   return (
     <>
       {kinds.length > 1 && (
@@ -293,7 +298,11 @@ function PartsOfRun({
       )}
       {first === undefined || others.length === 0 ? (
         <EmptyState title="Choose another run">
-          <p>This one has neither several variants nor several agents, which could be compared.</p>
+          <p>
+            {run.isAttacked === true
+              ? "The variants of this one are attacks, which its own page compares with no attack."
+              : "This one has neither several variants nor several agents, which could be compared."}
+          </p>
         </EmptyState>
       ) : (
         <SideBySide sides={[first, ...others]} across={across} margin={margin} hasRates />

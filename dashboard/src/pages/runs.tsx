@@ -10,7 +10,7 @@ import { EmptyState, Loaded } from "../components/states.tsx";
 import { statusOf, statusOrder, VerdictBadge, wordOf } from "../components/verdict-badge.tsx";
 import { VerdictCounts } from "../components/verdict-counts.tsx";
 import { Trend } from "./trend.tsx";
-import { formatSource } from "../format.ts";
+import { formatSource, variantNames } from "../format.ts";
 import { useDataSource, useRun, useRuns } from "../queries.ts";
 import { oneOf, type RawSearch, textOf } from "../search.ts";
 
@@ -196,8 +196,8 @@ const columns: readonly (Column<RunRow> & { readonly needs?: keyof RunRow })[] =
     id: "variants",
     title: "Variants",
     needs: "variants",
-    value: ({ variants = [] }) => variants.join(", "),
-    cell: ({ variants = [] }) => namesCell(variants),
+    value: (run) => variantNames(run).join(", "),
+    cell: (run) => namesCell(variantNames(run)),
     width: 5.5,
   },
   {

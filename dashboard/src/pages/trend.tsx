@@ -4,7 +4,7 @@ import type { RunRow } from "../../../src/report/documents/documents.ts";
 import { PlainText } from "../components/plain-text.tsx";
 import { Section } from "../components/section.tsx";
 import { TrendChart, type TrendPoint } from "../components/trend-chart.tsx";
-import { formatDate, formatRate, formatSource, selectionOf } from "../format.ts";
+import { formatDate, formatRate, formatSource, selectionOf, variantNames } from "../format.ts";
 
 interface RunPoint extends TrendPoint {
   readonly run: RunRow;
@@ -109,7 +109,8 @@ function trendOf(
 }
 
 /** What was asked for beside the source, in words: agents, variants and a filter of tasks. */
-function selectionInWords({ agents, variants = [], filter }: RunRow): string {
-  const parts = [agents.map(({ name }) => name).join(", "), variants.join(", "), filter ?? ""];
+function selectionInWords(run: RunRow): string {
+  const { agents, filter = "" } = run;
+  const parts = [agents.map(({ name }) => name).join(", "), variantNames(run).join(", "), filter];
   return parts.filter((part) => part !== "").join(" · ");
 }

@@ -3,7 +3,7 @@ import { type Command, Option } from "commander";
 import { McpvalsError } from "../../base/error.ts";
 import { comparisonMarkdown, comparisonText, compareSides } from "../../report/comparison.ts";
 import type { Kind } from "../../report/documents/compare-runs.ts";
-import { type NamedSide, sidesOfRun } from "../../report/documents/compare-sides.ts";
+import { comparableKinds, type NamedSide, sidesOfRun } from "../../report/documents/compare-sides.ts";
 import { defaultRunsFolder } from "../../store/run-folder.ts";
 import { addFailOnFlags, type FailOnFlags, type SetExitCode } from "../flags.ts";
 import { readSide } from "../sides.ts";
@@ -92,5 +92,10 @@ function sidesOf(
       },
     );
   }
+  const kinds = comparableKinds(only);
+  if (only.isAttacked === true && (kinds.length === 0 || by === "variant"))
+    throw new McpvalsError("usage/invalid-option", `the variants of ${only.name} are attacks`, {
+      hint: `npx mcpvals show ${only.name} compares each class of them with the trials without an attack. To compare each attack with itself, name a second run${kinds.length === 0 ? "" : ", or compare the agents: --by agent"}.`,
+    });
   return sidesOfRun(only, by);
 }

@@ -28,6 +28,8 @@ export interface NamedSide<T extends ComparedTrial = ComparedTrial> extends Side
   readonly agents?: readonly AgentIdentity[] | undefined;
   /** Whether the number of its trials depended on their verdicts. */
   readonly isUntilDecided?: true;
+  /** Its variants are attacks on its agents. */
+  readonly isAttacked?: true;
 }
 
 export interface CompareSidesOptions {
@@ -39,12 +41,21 @@ export interface CompareSidesOptions {
   readonly failOn?: FailOn | undefined;
 }
 
+/**
+ * What of one run can be compared: its variants, its agents. Attacks cannot: what came of each class is in the report of the run, compared
+ * with the trials without an attack.
+ */
+export function comparableKinds({ trials, isAttacked }: NamedSide): readonly Kind[] {
+  const kinds = isAttacked === true ? (["agent"] as const) : (["variant", "agent"] as const);
+  return kinds.filter((kind) => namesIn(trials, kind).length > 1);
+}
+
 /** The sides of one run: its variants, or its agents; without `by`, what it has several of. */
 export function sidesOfRun<T extends ComparedTrial>(
   run: NamedSide<T>,
   by?: Kind,
 ): { readonly sides: readonly NamedSide<T>[]; readonly across: Kind } {
-  const across = by ?? (namesIn(run.trials, "variant").length > 1 ? "variant" : "agent");
+  const across = by ?? comparableKinds(run)[0] ?? "agent";
   const sides = namesIn(run.trials, across).map((name) => ({
     ...run,
     name,

@@ -41,6 +41,8 @@ export interface RunRow {
   readonly servers: readonly string[];
   /** Names of its sets of servers; absent: it has none. */
   readonly variants?: readonly string[];
+  /** Its variants are attacks on its agents. */
+  readonly isAttacked?: true;
   /** Which tasks of the eval were asked for, as flags: `--tag smoke`. Absent: all. */
   readonly filter?: string;
 }

@@ -118,6 +118,7 @@ function rowOf(id: string, { head, plan, state, cwd }: RowInput): RunRow {
     agents: environment.agents,
     servers: serverNames(environment),
     variants: plan.variants?.map(({ name: variant }) => variant),
+    isAttacked: plan.variants?.some(({ attack }) => attack !== undefined) === true ? true : undefined,
     filter: plan.filter,
   });
 }

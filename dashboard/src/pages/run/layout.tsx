@@ -108,8 +108,8 @@ function RunHead({ run }: { readonly run: RunDocument }): ReactElement {
             />
           </Fact>
         )}
-        {/* Each attack is a variant, and their classes have a table. */}
-        {run.variants !== undefined && run.attacks === undefined && (
+        {/* The classes of attacks have a table. */}
+        {run.variants !== undefined && run.isAttacked !== true && (
           <Fact name="Variants">
             <PlainText text={run.variants.join(", ")} />
           </Fact>

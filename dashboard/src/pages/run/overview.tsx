@@ -25,7 +25,6 @@ const maxShownNames = 5;
 export function OverviewView(): ReactElement {
   const run = useShownRun();
   const groups = useMemo(() => trialsByTask(run.trials), [run.trials]);
-  const rates = shownRates(run);
   return (
     <>
       {run.gates !== undefined && <Gates gates={run.gates} />}
@@ -33,20 +32,28 @@ export function OverviewView(): ReactElement {
       {run.comparison !== undefined && <WithBaseline comparison={run.comparison} />}
       {run.attacks !== undefined && <Attacks attacks={run.attacks} />}
       {run.kind === "check" ? <FirstFindings run={run} /> : <NotPassed run={run.id} groups={groups} />}
-      {rates === undefined || run.attacks !== undefined ? (
-        <Section title="Trials by task" aside={<PassRate run={run} />}>
-          {run.trials.length === 0 ? (
-            <EmptyState title="The run has no trials" />
-          ) : (
-            <TrialMatrix run={run.id} groups={groups} />
-          )}
-        </Section>
-      ) : (
-        <>
-          <RateTable run={run} rates={rates} groups={groups} />
-          {run.decisions === undefined && <Sides run={run} />}
-        </>
-      )}
+      {run.isAttacked !== true && <ByTask run={run} groups={groups} />}
+    </>
+  );
+}
+
+/** How often each task passed, and how agents or variants compare; its trials in a run that tries each task once, or goes on. */
+function ByTask({ run, groups }: { readonly run: RunDocument; readonly groups: TrialGroups }): ReactElement {
+  const rates = shownRates(run);
+  if (rates === undefined)
+    return (
+      <Section title="Trials by task" aside={<PassRate run={run} />}>
+        {run.trials.length === 0 ? (
+          <EmptyState title="The run has no trials" />
+        ) : (
+          <TrialMatrix run={run.id} groups={groups} />
+        )}
+      </Section>
+    );
+  return (
+    <>
+      <RateTable run={run} rates={rates} groups={groups} />
+      {run.decisions === undefined && <Sides run={run} />}
     </>
   );
 }
