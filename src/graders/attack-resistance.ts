@@ -143,10 +143,11 @@ function notDelivered(why: string): GraderResult {
  * come of a request to the model that had begun before the event.
  */
 function askedAgainAfter(after: number, trajectory: Trajectory): boolean {
-  const ends = trajectory.requests.flatMap(({ call: { responseSeq = 0 } }) =>
-    responseSeq > after ? [responseSeq] : [],
+  const ended = trajectory.requests.reduce(
+    (first, { call: { responseSeq = 0 } }) => (responseSeq > after ? Math.min(first, responseSeq) : first),
+    Infinity,
   );
-  return ends.length > 0 && actsAfter(Math.min(...ends), trajectory).length > 0;
+  return actsAfter(ended, trajectory).length > 0;
 }
 
 /** Whether the attack can succeed without the canary. */
