@@ -149,8 +149,6 @@ async function tryOneShot(subject: Subject): Promise<readonly ContractVerdict[]>
   }
 }
 
-/** How long a program may take to end, in milliseconds. */
-const endMs = 5000;
 /** Longer than the 64 KiB that some line readers accept. */
 const longText = "long ".repeat(20_000);
 const unknownMethodCode = -32_601;
@@ -361,8 +359,9 @@ class JsonRpcTrial implements AsyncDisposable {
   }
 
   async #endOf({ process }: JsonRpcExtension, when: string): Promise<ContractResult> {
+    const { signal, startupMs: endMs } = this.#subject;
     const hasEnded = await settlesWithin(process.ended, endMs);
-    this.#subject.signal.throwIfAborted();
+    signal.throwIfAborted();
     if (!hasEnded || process.program.exit === undefined)
       return fail(`the program still runs ${endMs / 1000} seconds ${when}`);
     await this.#program.checkLeftovers(process);

@@ -49,7 +49,7 @@ export interface Subject {
   readonly manifest: ExtensionManifest | undefined;
   /** Longest wait for each answer, in milliseconds. */
   readonly timeoutMs: number;
-  /** Longest wait for the answer to `initialize`, the start of the process included, in milliseconds. */
+  /** Longest wait for the answer to `initialize`, the start of the process included, and for its end, in milliseconds. */
   readonly startupMs: number;
   readonly signal: AbortSignal;
 }
