@@ -127,15 +127,10 @@ export const addressRules = {
     source: "MCP 2025-11-25, authorization: access token usage",
     weakness: { owasp: "MCP07", cwe: 306 },
     *find({ probes }) {
-      const anonymous = answeredIn(probes, "anonymous");
-      const wrong = answeredIn(probes, "wrong-token");
-      const found = anonymous ?? wrong;
-      if (found === undefined) return;
-      const how =
-        anonymous === undefined
-          ? "with a made-up token"
-          : "without the headers and tokens of its declaration";
-      yield { message: `${found.what} ${how}`, evidence: found.evidence };
+      const found =
+        answeredIn(probes, "anonymous", " without the headers and tokens of its declaration") ??
+        answeredIn(probes, "wrong-token", " with a made-up token");
+      if (found !== undefined) yield found;
     },
   },
   "security/session-as-login": {
@@ -150,16 +145,16 @@ export const addressRules = {
     weakness: { owasp: "MCP07", cwe: 384 },
     *find({ probes }) {
       // Who needs no credentials at all needs no session of somebody else.
-      if ((answeredIn(probes, "anonymous") ?? answeredIn(probes, "wrong-token")) !== undefined) return;
-      const anonymous = answeredIn(probes, "borrowed-session");
-      const wrong = answeredIn(probes, "borrowed-session-wrong-token");
-      const found = anonymous ?? wrong;
-      if (found === undefined) return;
-      const how =
-        anonymous === undefined
-          ? " and a made-up token"
-          : ", without the headers and tokens of its declaration";
-      yield { message: `${found.what} with the session of another client${how}`, evidence: found.evidence };
+      if ((answeredIn(probes, "anonymous", "") ?? answeredIn(probes, "wrong-token", "")) !== undefined)
+        return;
+      const session = " with the session of another client";
+      const found =
+        answeredIn(
+          probes,
+          "borrowed-session",
+          `${session}, without the headers and tokens of its declaration`,
+        ) ?? answeredIn(probes, "borrowed-session-wrong-token", `${session} and a made-up token`);
+      if (found !== undefined) yield found;
     },
   },
   "security/guessable-session": {
@@ -275,21 +270,18 @@ export const addressRules = {
   },
 } as const satisfies RuleTable;
 
-/** Which request of a probe was answered as one with credentials is; undefined: none. */
-function answeredIn(
-  probes: readonly ProbeView[],
-  name: ProbeName,
-): { readonly what: string; readonly evidence: readonly number[] } | undefined {
+/** The first request of a probe that was answered as one with credentials is, with `how` it was sent; undefined: none. */
+function answeredIn(probes: readonly ProbeView[], name: ProbeName, how: string): Found | undefined {
   const of = (probe: ProbeName, method: string): Exchange | undefined =>
     probes.filter((each) => each.probe === probe).flatMap((each) => exchangesOf(each.exchanges, method))[0];
   const [list, call] = [of(name, "tools/list"), of(name, "tools/call")];
   if (list?.answer !== undefined && resultOf(list) !== undefined)
-    return { what: "tools/list got a result", evidence: [list.request.seq, list.answer.seq] };
+    return { message: `tools/list got a result${how}`, evidence: [list.request.seq, list.answer.seq] };
   const said = saidBy(call);
   return call?.answer === undefined || said !== saidBy(of("sessions", "tools/call"))
     ? undefined
     : {
-        what: "tools/call was answered as usual",
+        message: `tools/call was answered as usual${how}`,
         evidence: [call.request.seq, call.answer.seq],
       };
 }
