@@ -522,6 +522,9 @@ const invalidLineLength = 2000;
 /** Maximum delay between the exit of a process and the end of its output, in either order, in milliseconds. */
 export const settleMs = 250;
 
+/** A process whose pipe or connection has ended counts as running when it has not exited after this time, in milliseconds. */
+export const exitMs = 5000;
+
 /** Records a server as a whole for each trial that watches it: its start, its output besides MCP, and its end. */
 export class Watchers {
   readonly #server: string;

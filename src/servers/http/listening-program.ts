@@ -7,6 +7,7 @@ import { type ManagedProcess, type ProcessExit, spawnProcess } from "../../proce
 import {
   type ChannelListener,
   type Evidence,
+  exitMs,
   settleMs,
   startFailure,
   Watchers,
@@ -109,7 +110,7 @@ export class ListeningProgram {
     return {
       ...listener,
       onClosed: (reason) => {
-        const reported = settlesWithin(this.#ended, 2 * settleMs);
+        const reported = settlesWithin(this.#ended, exitMs);
         void reported.then(() =>
           listener.onClosed(this.#lost.signal.aborted ? this.#lost.signal.reason : reason),
         );

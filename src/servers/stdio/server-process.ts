@@ -17,6 +17,7 @@ import {
   type Channel,
   type ChannelListener,
   type Evidence,
+  exitMs,
   settleMs,
   startFailure,
   Watchers,
@@ -206,7 +207,7 @@ export class ServerProcess {
   }
 
   async #pipeClosed(pipe: "stdin" | "stdout"): Promise<void> {
-    if ((await settlesWithin(this.#ended, settleMs * 2)) || this.#stopping !== undefined) return;
+    if ((await settlesWithin(this.#ended, exitMs)) || this.#stopping !== undefined) return;
     const hint = "An MCP server over stdio keeps both open until it ends.";
     this.#lose("server/protocol-error", `closed its ${pipe} but goes on running`, hint);
   }
