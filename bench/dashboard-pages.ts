@@ -1,10 +1,13 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
 import type { Page as BrowserPage } from "playwright-core";
-import { type ServedDashboard, serveDashboard } from "../src/dashboard/server.ts";
 import { evaluate } from "../src/index.ts";
 import { startBrowser } from "../test/dashboard/browser.ts";
+import { timeOpening } from "./bare-browser.ts";
 import { longTrial, longTrialEvents } from "./dashboard-documents.ts";
 import type { Row } from "./measure.ts";
 import { runTrials } from "./trial-overhead.ts";
@@ -28,10 +31,28 @@ export async function dashboardPages(): Promise<readonly Row[]> {
   try {
     const { id } = (await runTrials(trials, cwd, tasks)).result;
     const long = await evaluate(longTrial(), { output: runs });
-    await using dashboard = await serveDashboard({ runs, cwd, port: 0 });
-    return await measurePages(dashboard, pagesOf(id, long.id));
+    return await withDashboard(cwd, (address) => measurePages(address, pagesOf(id, long.id)));
   } finally {
     rmSync(cwd, { recursive: true, force: true });
+  }
+}
+
+/** Calls back with the address of a dashboard of the runs in `cwd`, a process of its own. */
+async function withDashboard<T>(cwd: string, use: (address: string) => Promise<T>): Promise<T> {
+  const main = resolve(import.meta.dirname, "../dist/main.js");
+  const child = spawn(process.execPath, [main, "dashboard", "--no-open", "--port", "0"], {
+    cwd,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  try {
+    for await (const line of createInterface({ input: child.stdout })) {
+      const [address] = /http:\S+/.exec(line) ?? [];
+      if (address !== undefined) return await use(address);
+    }
+    throw new Error("the dashboard ended before it said its address");
+  } finally {
+    child.kill();
+    if (child.exitCode === null) await once(child, "exit");
   }
 }
 
@@ -48,22 +69,24 @@ function pagesOf(run: string, long: string): readonly Page[] {
   ];
 }
 
-async function measurePages(dashboard: ServedDashboard, pages: readonly Page[]): Promise<readonly Row[]> {
+async function measurePages(address: string, pages: readonly Page[]): Promise<readonly Row[]> {
+  // Without what Playwright records of each answer, which takes as long as the page itself.
+  const times = await timeOpening(
+    address,
+    pages.map(({ path, opened }) => ({ hash: path, opened })),
+  );
   const browser = await startBrowser();
   try {
     const page = await browser.newPage();
-    await page.goto(dashboard.address());
-    await page.getByRole("table", { name: "Runs" }).waitFor();
+    await page.goto(address);
     const rows: Row[] = [];
-    for (const { name, path, opened, use } of pages) {
-      await page.goto("about:blank");
-      const started = performance.now();
-      await page.goto(`http://127.0.0.1:${dashboard.port}/#${path}`);
+    for (const [index, { name, path, opened, use }] of pages.entries()) {
+      await page.goto(new URL(`/#${path}`, address).href);
       await page.locator(opened).first().waitFor();
-      const elapsed = performance.now() - started;
       await page.evaluate(watchFrames);
       await use(page);
       const stall = await page.evaluate<number>("window.longestFrame");
+      const elapsed = times[index] ?? Number.POSITIVE_INFINITY;
       rows.push({
         name,
         measured: `open ${Math.round(elapsed)} ms, longest stall ${Math.round(stall)} ms`,

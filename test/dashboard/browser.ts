@@ -2,14 +2,17 @@ import { existsSync } from "node:fs";
 import axe from "axe-core";
 import { type Browser, chromium, type ConsoleMessage, type Page, type Request } from "playwright-core";
 
-const program = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) =>
-  existsSync(path),
-);
-export const hasBrowser: boolean = program !== undefined;
+/** Undefined where there is none. */
+export const chromiumPath: string | undefined = [
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+].find((path) => existsSync(path));
+export const hasBrowser: boolean = chromiumPath !== undefined;
 if (!hasBrowser) console.warn("not tried, since there is no Chromium here: the pages of the dashboard");
 
 export async function startBrowser(): Promise<Browser> {
-  return await chromium.launch({ executablePath: program ?? "", args: ["--no-sandbox"] });
+  return await chromium.launch({ executablePath: chromiumPath ?? "", args: ["--no-sandbox"] });
 }
 
 export interface Look {

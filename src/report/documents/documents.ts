@@ -458,27 +458,87 @@ type PackedColumn =
 
 /** A column with more distinct values than this share of its rows is written as it is. */
 const maxDistinct = 0.25;
+/** Rows after which that is decided, whatever comes. */
+const minDecidingRows = 4096;
 
 /** Packs rows whose members are JSON other than null. */
 export function packRows<Row extends object>(rows: readonly Row[]): PackedRows<Row> {
-  const names = new Set<keyof Row>();
-  for (const row of rows) for (const name in row) names.add(name);
-  const columns: { [Name in keyof Row]?: PackedColumn } = {};
-  for (const name of names) columns[name] = packColumn(rows.map((row) => (row[name] ?? null) as Json));
-  return { length: rows.length, columns };
+  const packer = new RowPacker<Row>();
+  for (const row of rows) packer.add(row);
+  return packer.packed();
 }
 
-function packColumn(cells: readonly Json[]): PackedColumn {
-  const positions = new Map<Json, number>();
-  const at: number[] = [];
-  for (const cell of cells) {
-    const position = positions.get(cell) ?? positions.size;
-    if (position === positions.size) positions.set(cell, position);
-    if (positions.size > Math.max(1, cells.length * maxDistinct)) return { cells };
-    at.push(position);
+/** Packs rows as they are added, so that they need not stay in memory. */
+export class RowPacker<Row extends object> {
+  readonly #columns = new Map<keyof Row, Column>();
+  #length = 0;
+
+  /** Its members are JSON other than null. */
+  add(row: Row): void {
+    for (const name in row) {
+      const column = this.#columns.get(name) ?? new Column();
+      if (column.length === 0) this.#columns.set(name, column);
+      column.fill(this.#length);
+      column.add(row[name] as Json);
+    }
+    this.#length += 1;
   }
-  const values = [...positions.keys()];
-  return values.length === 1 ? { values } : { values, at };
+
+  packed(): PackedRows<Row> {
+    const columns: { [Name in keyof Row]?: PackedColumn } = {};
+    for (const [name, column] of this.#columns) {
+      column.fill(this.#length);
+      columns[name] = column.packed();
+    }
+    return { length: this.#length, columns };
+  }
+}
+
+class Column {
+  length = 0;
+  /** The distinct values with their positions, and the position of each row's value, if not all have the first. */
+  readonly #positions = new Map<Json, number>();
+  #at: number[] | undefined;
+  /** The values of all rows, once there are too many that are distinct. */
+  #cells: Json[] | undefined;
+
+  /** Rows up to here that were not added have none. */
+  fill(length: number): void {
+    while (this.length < length) this.add(null);
+  }
+
+  add(cell: Json): void {
+    if (this.#cells === undefined) this.#addPosition(cell);
+    else this.#cells.push(cell);
+    this.length += 1;
+  }
+
+  #addPosition(cell: Json): void {
+    const position = this.#positions.get(cell) ?? this.#positions.size;
+    if (position === this.#positions.size) this.#positions.set(cell, position);
+    if (position > 0) this.#at ??= Array.from({ length: this.length }, () => 0);
+    this.#at?.push(position);
+    if (position > Math.max(this.length, minDecidingRows) * maxDistinct) {
+      this.#cells = this.#unpacked();
+      this.#positions.clear();
+      this.#at = undefined;
+    }
+  }
+
+  #unpacked(): Json[] {
+    const values = [...this.#positions.keys()];
+    return (
+      this.#at?.map((position) => values[position] ?? null) ??
+      Array.from({ length: this.length }, () => values[0] ?? null)
+    );
+  }
+
+  packed(): PackedColumn {
+    if (this.#cells !== undefined) return { cells: this.#cells };
+    if (this.#positions.size > Math.max(1, this.length * maxDistinct)) return { cells: this.#unpacked() };
+    const values = [...this.#positions.keys()];
+    return this.#at === undefined ? { values } : { values, at: this.#at };
+  }
 }
 
 /** The rows that were packed. */

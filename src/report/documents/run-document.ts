@@ -13,7 +13,7 @@ import {
   type RunDocument,
   type RunRow,
   type TrialRow,
-  packRows,
+  RowPacker,
 } from "./documents.ts";
 import type { Usage } from "../../model/grade.ts";
 
@@ -157,11 +157,11 @@ function noGrades() {
 /** The trials of a run that has ended, or was cut off, as they are added. */
 export class EndedTrials {
   readonly #totals = new RunTotals();
-  readonly #rows: TrialRow[] = [];
+  readonly #rows = new RowPacker<TrialRow>();
 
   add(trial: TrialResult): void {
     this.#totals.add(trial);
-    this.#rows.push(trialRow(trial));
+    this.#rows.add(trialRow(trial));
   }
 
   /** The document of the run. */
@@ -181,7 +181,7 @@ export class EndedTrials {
       comparison,
       fingerprints,
       environment,
-      trials: packRows(this.#rows),
+      trials: this.#rows.packed(),
       ...this.#totals.result(),
       gates,
       judges,
