@@ -255,7 +255,11 @@ class Runs implements AsyncDisposable {
     this.#records.delete(id);
     // One that goes on reads what is added by itself.
     const isCurrent = known !== undefined && (!known.value.isOver || known.stamp === stamp);
-    const record = isCurrent ? known.value : new RunRecord(runs, id, { cwd, validator: this.#validator });
+    const ended = this.#ended.get(id);
+    const row = ended?.stamp === stamp ? ended.value : undefined;
+    const record = isCurrent
+      ? known.value
+      : new RunRecord(runs, id, { cwd, validator: this.#validator, row });
     this.#records.set(id, { stamp, value: record });
     const [oldest] = this.#records.keys();
     if (this.#records.size > maxRecords && oldest !== undefined) {

@@ -156,6 +156,8 @@ export const validationTimeoutMs = 2000;
 export interface RecordOptions {
   readonly cwd: string;
   readonly validator: SchemaValidator;
+  /** Of a run that has ended, where it is known: the plan of a large run takes long to read. */
+  readonly row?: RunRow | undefined;
 }
 
 /** The trials of a plan. */
@@ -190,7 +192,7 @@ export class RunRecord implements AsyncDisposable {
   readonly #folder: string;
   readonly #options: RecordOptions;
   readonly #head: RunHead;
-  readonly #planHead: Omit<Plan, "trials">;
+  readonly #known: RunRow;
   /** Read when it is needed: to show all trials of a run that has ended, its result is enough. */
   #planned: Planned | undefined;
   readonly #index: JournalIndex;
@@ -209,7 +211,7 @@ export class RunRecord implements AsyncDisposable {
     | { readonly totals: ServerTotals; readonly trials: AsyncGenerator<StoredTrial>; isRead: boolean }
     | undefined;
   /** The rules of a check. */
-  #known: RuleTable | undefined;
+  #rules: RuleTable | undefined;
   #content: { readonly key: string; readonly text: string } | undefined;
   /** The trial that was asked for last. */
   #shown: ShownTrial | undefined;
@@ -220,7 +222,7 @@ export class RunRecord implements AsyncDisposable {
     this.#folder = join(runs, id);
     this.#options = options;
     this.#head = readHead(this.#folder);
-    this.#planHead = readPlanHead(this.#folder);
+    this.#known = options.row ?? this.#readRow();
     this.#index = new JournalIndex(this.#folder);
   }
 
@@ -244,8 +246,7 @@ export class RunRecord implements AsyncDisposable {
   }
 
   async #load(): Promise<void> {
-    if (kindOf(this.#planHead) === "check")
-      this.#known ??= (await import("../../check/catalogue.ts")).findingRules;
+    if (this.#known.kind === "check") this.#rules ??= (await import("../../check/catalogue.ts")).findingRules;
     const state = runState(this.#folder, this.#head);
     if (state === "running") await this.#follow();
     else {
@@ -279,20 +280,25 @@ export class RunRecord implements AsyncDisposable {
 
   /** Adds what is known of the codes of findings. */
   #withRules<T extends Pick<RunDocument, "findings" | "rules">>(run: T): T {
-    const known = this.#known;
-    if (known === undefined) return run;
+    const rules = this.#rules;
+    if (rules === undefined) return run;
     const codes = new Set(run.findings.map(({ code }) => code));
-    const rules = [...codes].flatMap((code) => {
-      const rule = known[code];
+    const found = [...codes].flatMap((code) => {
+      const rule = rules[code];
       if (rule === undefined) return [];
       const { severity, title, why, fix, bad, good, source } = rule;
       return [[code, { severity, title, why, fix, bad, good, source }] as const];
     });
-    return { ...run, rules: Object.fromEntries(rules) };
+    return { ...run, rules: Object.fromEntries(found) };
+  }
+
+  #readRow(): RunRow {
+    const { cwd } = this.#options;
+    return rowOf(this.id, { head: this.#head, plan: readPlanHead(this.#folder), state: "running", cwd });
   }
 
   #row(state: RunRow["state"]): RunRow {
-    return rowOf(this.id, { head: this.#head, plan: this.#planHead, state, cwd: this.#options.cwd });
+    return { ...this.#known, state };
   }
 
   /** The result of a run that was cut off. */
