@@ -315,18 +315,11 @@ export function addSourceFlags(command: Command): Command {
   );
 }
 
-/** Adds `--attack`, which excludes the flags of these names. */
-export function addAttackFlag(command: Command, excluded: readonly string[]): Command {
-  return command.addOption(
-    new Option(
-      "--attack [name]",
-      "inject attacks into what servers return, each in trials of its own: all that are built in, or those of a class or with an id; a file such as attacks.yaml adds its own to the built-in ones; repeatable",
-    )
-      .argParser((value: string, given: unknown) => [
-        ...(Array.isArray(given) ? (given as readonly string[]) : []),
-        value,
-      ])
-      .conflicts([...excluded]),
+export function addAttackFlag(command: Command): Command {
+  return command.option(
+    "--attack [name]",
+    "inject attacks into what servers return, each in trials of its own: all that are built in, or those of a class or with an id; a file such as attacks.yaml adds its own to the built-in ones; repeatable",
+    (value: string, given: unknown) => [...(Array.isArray(given) ? (given as readonly string[]) : []), value],
   );
 }
 

@@ -45,7 +45,7 @@ interface PlanFlags extends SourceFlags, AttackFlags {
 
 /** `mcpvals plan`: what a run would do, what it may cost, and what it can show. Starts nothing. */
 export function define(command: Command, setExitCode: SetExitCode): void {
-  addAttackFlag(addPricesFlag(addQueryFlags(command)), [])
+  addAttackFlag(addPricesFlag(addQueryFlags(command)))
     .option("-n, --trials <n>", "number of attempts of each task", wholeNumber(10_000))
     .option(
       "-o, --output <dir>",

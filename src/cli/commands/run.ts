@@ -88,7 +88,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
     .option("--strict", "tasks with unmet requirements are errors, not skipped")
     .option("--frozen", "use only extensions in mcp-eval.lock, and do not change it")
     .option("--releases-url <url>", "URL of the releases API of extensions, such as a mirror");
-  addAttackFlag(command, ["until", "baseline", "record", "replay", "replayServers", "replayModels"])
+  addAttackFlag(command)
     .option("--coverage", "report the tools, parameters, resources and prompts that no test uses")
     .addOption(
       new Option(
@@ -228,6 +228,7 @@ export async function runOnce(
   { signal, listeners, selection = {}, onLoaded, earlier, source, cwd = workingFolder() }: OnceOptions,
 ): Promise<WatchedOutcome> {
   refuseAlone(flags);
+  refuseWithAttack(flags);
   const options = loadOptions(sources, flags);
   const baseline = source === undefined ? await plannedBaseline(flags) : undefined;
   const loaded = await load({
@@ -362,6 +363,28 @@ function refuseAlone({ until, baseline, ...flags }: RunFlags): void {
   if (alone === undefined) return;
   const [option, , , other] = alone;
   throw new McpvalsError("usage/invalid-option", `${option} is for ${other}`);
+}
+
+/** Throws `usage/invalid-option` for an option that `--attack` excludes. */
+function refuseWithAttack({ attack, ...flags }: RunFlags): void {
+  if (attack === undefined) return;
+  const isRecorded = "A recording has no attacks: leave out one of the two.";
+  const excluded = [
+    [
+      "--baseline",
+      flags.baseline,
+      "Compare with an earlier run with --attack, which pairs each attack with itself: npx mcpvals compare EARLIER LATER --fail-on worse. How many attacks have to be resisted, a threshold says: --threshold attack-resistance=0.95.",
+    ],
+    ["--until", flags.until, "Give all trials the same number of attempts, such as --trials 5."],
+    ["--record", flags.record, isRecorded],
+    ["--replay", flags.replay, isRecorded],
+    ["--replay-servers", flags.replayServers, isRecorded],
+    ["--replay-models", flags.replayModels, isRecorded],
+  ] as const;
+  const found = excluded.find(([, given]) => given !== undefined);
+  if (found === undefined) return;
+  const [option, , hint] = found;
+  throw new McpvalsError("usage/invalid-option", `--attack cannot be used with ${option}`, { hint });
 }
 
 /** What the run is compared with. Throws McpvalsError of kind `usage` for a baseline that cannot be read. */
