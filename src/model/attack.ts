@@ -1,6 +1,14 @@
 import * as z from "zod";
+import { didYouMean } from "../base/did-you-mean.ts";
 import { closedObject, filledText, httpUrl, named, optional } from "./fields.ts";
 import { attackChannels, channelNames, noAttack } from "./server.ts";
+
+/** The first part of a text that was probably meant as `{tool}`; undefined: there is none. */
+function misspelt(text: string): string | undefined {
+  return text
+    .match(/\{\s*[A-Za-z]+\s*\}/g)
+    ?.find((part) => part !== "{tool}" && didYouMean(part.slice(1, -1), ["tool"]) !== undefined);
+}
 
 const furtherTool = closedObject({
   name: filledText.describe("Its name; `{tool}` is the first tool of the server."),
@@ -27,7 +35,7 @@ const attackSchema = closedObject({
       .join("; ")}.`,
   ),
   text: filledText.describe(
-    "What the agent reads; `{tool}` is the tool that was called, in lists the first one of the server.",
+    "What the agent reads; `{tool}` is the tool that was called, in lists the first one of the server. Other words in braces are text.",
   ),
   tool: optional(
     furtherTool,
@@ -49,7 +57,21 @@ const attackSchema = closedObject({
     "Where attacks of this class are described.",
   ),
 })
-  .superRefine(({ channel, tool, calls, parameter }, context) => {
+  .superRefine(({ channel, text, tool, calls, parameter }, context) => {
+    const { parameters = {}, ...named } = tool ?? {};
+    for (const [place, words] of [
+      [["text"], text],
+      ...Object.entries(named).map(([key, value]) => [["tool", key], value] as const),
+      ...Object.entries(parameters).map(([key, value]) => [["tool", "parameters", key], value] as const),
+    ] as const) {
+      const wrong = misspelt(words);
+      if (wrong !== undefined)
+        context.addIssue({
+          code: "custom",
+          path: [...place],
+          message: `has ${wrong}: did you mean {tool}? It is the only placeholder; other words in braces are text`,
+        });
+    }
     const need = (key: "tool" | "parameter", given: unknown): void => {
       if (channel === key && given === undefined)
         context.addIssue({ code: "custom", path: [key], message: `is needed for the channel ${key}` });
