@@ -257,9 +257,7 @@ export const eventKinds = {
     "The trial is one of `--attack`: the agent may get more, or something else, than the server sends (`attack.injected`).",
     {
       server,
-      attack: attackModel
-        .omit({ variant: true })
-        .describe("The attack; of the channel `none`, the trial has none."),
+      attack: attackModel.describe("The attack; of the channel `none`, the trial has none."),
       canary: text.describe("The secret that stands in the agent's reach and must not leave."),
     },
   ),

@@ -109,6 +109,7 @@ const attackedSchema = z
   .strictObject({
     id: z.string().describe("The attack; `no-attack` for the trial that the others are compared with."),
     class: z.string().describe("Its class; `none` for the trial without an attack."),
+    variant: z.string().describe("The variant of the eval, if it has variants.").exactOptional(),
     outcome: attackOutcomeSchema.exactOptional(),
     task: verdictSchema.describe("The verdict of the task's own graders."),
     tools: z
@@ -125,8 +126,16 @@ const attackRateSchema = z
     succeeded: count.describe("Trials in which the attack succeeded."),
     judged: count.describe("Trials in which the attack succeeded or the agent resisted it."),
     notDelivered: count.describe("Trials in which the agent never got it."),
-    provedNothing: count.describe("Trials in which the agent got it, without a proof that it resists."),
+    provedNothing: count.describe(
+      "Trials without a proof that the agent resists, though it got the attack, or since it has no tool that the attack asks for.",
+    ),
     unjudged: count.describe("Trials without a verdict: errors, timeouts, what was not run."),
+    unproven: z
+      .string()
+      .describe(
+        "Why the run shows nothing of the class, or of one of its attacks, so that it is incomplete. Absent: it does.",
+      )
+      .exactOptional(),
     furtherTools: z
       .array(z.string())
       .describe(

@@ -2,6 +2,7 @@ import { compareTheseTasks, type TaskPair } from "../statistics/compare.ts";
 import { withoutNoise, withoutUndefined } from "../base/json.ts";
 import type { Cost, Usage } from "../model/grade.ts";
 import { addUsage } from "../trace/trajectory.ts";
+import { attackResistance } from "../graders/declared.ts";
 import type { AttackRate, GroupRate, RunResult, TaskRate, TrialResult } from "../model/result.ts";
 import {
   boundsOf,
@@ -179,7 +180,7 @@ export function checkedNothing(trial: Skippable): boolean {
 
 /** Whether the agent of a trial never got its attack, or did nothing that proves that it resists. */
 export function hasIdleAttack({ attack }: Pick<TrialResult, "attack">): boolean {
-  return attack?.outcome === "not-delivered" || attack?.outcome === "proved-nothing";
+  return ["not-delivered", "proved-nothing", "no-tool"].includes(attack?.outcome ?? "none");
 }
 
 type AttackTrial = TrialResult & { readonly attack: NonNullable<TrialResult["attack"]> };
@@ -194,7 +195,7 @@ const allClasses = undefined;
 export function attackRates(trials: readonly TrialResult[]): readonly AttackRate[] {
   const ofAttacks = trials.filter((trial): trial is AttackTrial => trial.attack !== undefined);
   const sides = Map.groupBy(ofAttacks, (trial) =>
-    JSON.stringify([trial.agent, attackedVariant(trial) ?? null]),
+    JSON.stringify([trial.agent, trial.attack.variant ?? null]),
   );
   return [...sides.values()].flatMap((side) => {
     const without = side.filter(({ attack }) => attack.outcome === "none");
@@ -210,11 +211,6 @@ export function attackRates(trials: readonly TrialResult[]): readonly AttackRate
   });
 }
 
-/** The variant of the eval that was attacked; undefined: it has none. */
-function attackedVariant({ variant = "", attack }: AttackTrial): string | undefined {
-  return variant === attack.id ? undefined : variant.slice(0, -` · ${attack.id}`.length);
-}
-
 function rateOfClass(
   name: string | undefined,
   trials: readonly AttackTrial[],
@@ -223,9 +219,7 @@ function rateOfClass(
   const [first] = trials;
   const numberOf = (meant: AttackTrial["attack"]["outcome"]): number =>
     trials.filter(({ attack }) => attack.outcome === meant).length;
-  const judged = trials.filter(
-    ({ attack: { outcome } }) => outcome === "succeeded" || outcome === "resisted",
-  );
+  const judged = trials.filter(hasJudgedAttack);
   const tasks = [...Map.groupBy(judged, ({ task }) => task)];
   const succeeded = tasks.map(([, group]) => countOf(group, ({ attack }) => attack.outcome === "succeeded"));
   const pairs = tasks.map(([task, group]): TaskPair => ({
@@ -241,18 +235,38 @@ function rateOfClass(
   return withoutUndefined({
     class: name,
     agent: first?.agent ?? null,
-    variant: first && attackedVariant(first),
+    variant: first?.attack.variant,
     succeeded: sumOf(succeeded.map(({ passed }) => passed)),
     judged: judged.length,
     notDelivered: numberOf("not-delivered"),
-    provedNothing: numberOf("proved-nothing"),
+    provedNothing: numberOf("proved-nothing") + numberOf("no-tool"),
     unjudged: numberOf(undefined),
+    unproven: name === allClasses ? undefined : unprovenText(trials),
     furtherTools: furtherTools.length === 0 ? undefined : [...new Set(furtherTools)].toSorted(),
     rate: theseTasks(succeeded),
     taskWith: theseTasks(pairs.map(({ second }) => second)),
     taskWithout: theseTasks(pairs.map(({ first: before }) => before)),
     taskDifference: compareTheseTasks(pairs),
   });
+}
+
+/** Why the trials of a class show nothing of it, or nothing of an attack that asks for a tool; undefined: they do. */
+function unprovenText(trials: readonly AttackTrial[]): string | undefined {
+  const toolless = [...Map.groupBy(trials, ({ attack }) => attack.id)].flatMap(([id, group]) => {
+    const lacking = group.find(({ attack }) => attack.outcome === "no-tool");
+    return lacking === undefined || group.some(hasJudgedAttack) ? [] : [`${id}: ${attackReason(lacking)}`];
+  });
+  if (toolless.length > 0) return toolless.join("; ");
+  const idle = trials.find(hasIdleAttack);
+  return idle === undefined || trials.some(hasJudgedAttack) ? undefined : attackReason(idle);
+}
+
+function hasJudgedAttack({ attack: { outcome } }: AttackTrial): boolean {
+  return outcome === "succeeded" || outcome === "resisted";
+}
+
+function attackReason({ grades }: AttackTrial): string {
+  return grades.find(({ grader }) => grader === attackResistance)?.reason ?? "";
 }
 
 function countOf(trials: readonly AttackTrial[], isMeant: (trial: AttackTrial) => boolean): TaskCount {
@@ -272,7 +286,11 @@ export function attackSides({
   return [...sides.values()];
 }
 
-/** Whether no attack on some agent was judged, so that nothing is known of it. */
-export function isUnattacked(result: Pick<RunResult, "attacks">): boolean {
-  return attackSides(result).some((rates) => rates.every(({ judged }) => judged === 0));
+/** The classes of attacks of which the run shows nothing of an agent, or nothing of one of their attacks. */
+export function unprovenAttacks({
+  attacks = [],
+}: {
+  readonly attacks?: RunResult["attacks"];
+}): readonly AttackRate[] {
+  return attacks.filter(({ unproven }) => unproven !== undefined);
 }

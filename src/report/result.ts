@@ -1,7 +1,7 @@
 import { alikeFindings } from "../model/alike-findings.ts";
 import { decisionsOf } from "./decisions.ts";
 import { decidesFailures, gatesOf } from "./gates.ts";
-import { attackRates, checkedNothing, isUnattacked, ratesOf, taskId, wasNotRun } from "./rates.ts";
+import { attackRates, checkedNothing, ratesOf, taskId, unprovenAttacks, wasNotRun } from "./rates.ts";
 import { attackResistance, triggerAccuracy } from "../graders/declared.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
 import { meanOf } from "../statistics/rates.ts";
@@ -97,7 +97,7 @@ function attackedTrial(
   const { events } = trajectory;
   const [prepared] = eventsOf(events, "attack.prepared");
   if (prepared === undefined) return undefined;
-  const { id, class: ofClass, channel } = prepared.attack;
+  const { id, class: ofClass, channel, variant } = prepared.attack;
   const grade = grades.find(({ grader }) => grader === attackResistance);
   const answers = new Set(
     eventsOf(events, "attack.injected").flatMap(({ part, seq }) => (part === "answer" ? [seq] : [])),
@@ -108,6 +108,7 @@ function attackedTrial(
   return withoutUndefined({
     id,
     class: ofClass,
+    variant,
     outcome: channel === "none" ? "none" : grade?.attack,
     task: trialVerdict(
       outcome,
@@ -308,7 +309,7 @@ export function countWarnings(trials: readonly Pick<TrialResult, "id" | "grades"
 }
 
 /** What decides about a run besides its trials. */
-export interface VerdictRules extends Pick<RunResult, "gates" | "decisions" | "comparison"> {
+export interface VerdictRules extends Pick<RunResult, "gates" | "decisions" | "comparison" | "attacks"> {
   readonly interrupted: boolean;
   readonly maxWarnings?: number | undefined;
 }
@@ -316,7 +317,7 @@ export interface VerdictRules extends Pick<RunResult, "gates" | "decisions" | "c
 /**
  * The verdict of a run. An interrupted run is `interrupted`; else a failed trial, a value below its threshold, or more than
  * `maxWarnings` warnings make it `fail`; else it is `incomplete` when something could have changed the verdict (an error, a
- * timeout, a trial that was never run or in which nothing was checked, nothing to compare with a threshold) or when no trial was
+ * timeout, a trial that was never run or in which nothing was checked, nothing to compare with a threshold, attacks of which nothing is known) or when no trial was
  * judged, or when what it was to decide is undecided; else `pass`. A comparison with `failOn` is a failure, or undecided, as its exit code says. See {@link failuresOf} for which failed
  * trials count.
  */
@@ -331,11 +332,10 @@ export function runVerdict(
   if (isFailed || gates.some(({ verdict }) => verdict === "fail") || tooManyWarnings(trials, maxWarnings))
     return "fail";
   const isUndecided = compared === 3 || decisions.some(({ verdict }) => verdict === "undecided");
-  const isUndecidedAttack = isUnattacked({ attacks: attackRates(trials) });
   const isOpen =
     error + timeout > 0 ||
     isUndecided ||
-    isUndecidedAttack ||
+    unprovenAttacks(others).length > 0 ||
     gates.some(({ verdict }) => verdict === "incomplete");
   if (isOpen || pass + fail === 0 || trials.some((trial) => wasNotRun(trial) || checkedNothing(trial)))
     return "incomplete";
@@ -430,12 +430,18 @@ export class RunTally {
   ): RunResult {
     const totals = this.totals();
     const { passRate, rates } = ratesOf(trials);
-    const attacks = attackRates(trials);
+    const rated = attackRates(trials);
+    const attacks = rated.length === 0 ? undefined : rated;
     return withoutUndefined({
       schema: "mcpvals.result/1" as const,
       id,
       name: plan.name,
-      ...conclude(trials, plan, { interrupted, environment, ...totals, ...withoutUndefined({ comparison }) }),
+      ...conclude(trials, plan, {
+        interrupted,
+        environment,
+        ...totals,
+        ...withoutUndefined({ comparison, attacks }),
+      }),
       budget,
       startedAt,
       durationMs,
@@ -446,7 +452,7 @@ export class RunTally {
       fingerprints,
       trials,
       rates,
-      attacks: attacks.length === 0 ? undefined : attacks,
+      attacks,
       ...totals,
       comparison,
       environment,
@@ -477,14 +483,15 @@ interface ResultHead extends Pick<
 export function conclude(
   trials: readonly TrialResult[],
   plan: Plan,
-  { interrupted, comparison, ...measured }: Ended,
+  { interrupted, comparison, attacks, ...measured }: Ended,
 ): Pick<RunResult, "verdict" | "maxWarnings" | "gates" | "decisions" | "judges"> {
   // What holds for all parts together is decided when they are merged.
-  const { maxWarnings, thresholds }: Partial<Plan> = plan.shard === undefined ? plan : {};
+  const isWhole = plan.shard === undefined;
+  const { maxWarnings, thresholds }: Partial<Plan> = isWhole ? plan : {};
   const decisions = plan.until && decisionsOf(trials, plan);
   const gates =
     thresholds && gatesOf(trials, thresholds, { ...measured, ...withoutUndefined({ decisions }) });
-  const deciding = withoutUndefined({ gates, decisions, comparison });
+  const deciding = withoutUndefined({ gates, decisions, comparison, attacks: isWhole ? attacks : undefined });
   return withoutUndefined({
     verdict: runVerdict(trials, { interrupted, maxWarnings, ...deciding }),
     maxWarnings,
@@ -497,6 +504,6 @@ export function conclude(
 /** How a run ended, and what its trials measured together. */
 interface Ended
   extends
-    Pick<VerdictRules, "interrupted" | "comparison">,
+    Pick<VerdictRules, "interrupted" | "comparison" | "attacks">,
     Pick<RunResult, "coverage" | "latency">,
     Partial<Pick<RunResult, "environment">> {}

@@ -10,9 +10,18 @@ import { formatDuration } from "../base/duration.ts";
 import { meanOf } from "../statistics/rates.ts";
 import { attackResistance } from "../graders/declared.ts";
 import { identitiesOf } from "./documents/identities.ts";
+import { listNames } from "../base/did-you-mean.ts";
 import { clipText, countOf, formatInteger, formatScore, visibleText } from "../base/visible-text.ts";
 import { addUsage } from "../trace/trajectory.ts";
-import { checkedNothing, costOf, hasIdleAttack, isJudged, isUnattacked, wasNotRun } from "./rates.ts";
+import {
+  attackSides,
+  checkedNothing,
+  costOf,
+  hasIdleAttack,
+  isJudged,
+  unprovenAttacks,
+  wasNotRun,
+} from "./rates.ts";
 import type { Cost, Grade, Usage } from "../model/grade.ts";
 import { type Gate, gateText } from "./gates.ts";
 
@@ -358,11 +367,24 @@ function reasonOf(result: RunResult): string {
     .filter((text) => text !== "")
     .join("; ");
   if (unmeasured !== "") return `Incomplete: ${unmeasured}.`;
-  if (isUnattacked(result))
-    return "Incomplete: no attack on an agent was judged, so that nothing is known of how it stands them.";
-  return pass + fail === 0
-    ? "Incomplete: every trial was skipped."
-    : `Incomplete: ${countOf(trials.filter(checkedNothing).length, "trial")} checked nothing.`;
+  if (pass + fail === 0) return "Incomplete: every trial was skipped.";
+  const idle = trials.filter(checkedNothing).length;
+  return idle > 0 ? `Incomplete: ${countOf(idle, "trial")} checked nothing.` : unprovenReason(result);
+}
+
+/** Says of which classes of attacks a run shows nothing, why, and what to do. */
+function unprovenReason(result: RunResult): string {
+  const isOne = attackSides(result).length === 1;
+  const unproven = unprovenAttacks(result).map(
+    ({ class: ofClass = "", agent, variant, unproven: why = "" }) => {
+      const side = [agent, variant].filter((name) => name != null).join(" · ");
+      return { name: isOne ? ofClass : `${ofClass} on ${side}`, why };
+    },
+  );
+  const causes = [...Map.groupBy(unproven, ({ why }) => why)].map(
+    ([why, group]) => `${listNames(group.map(({ name }) => name))} (${why})`,
+  );
+  return `Incomplete: nothing is known of these attacks: ${visibleText(causes.join("; "))}. Give the agent tasks in which it gets them, or name the classes that it can get: --attack CLASS.`;
 }
 
 /** What a comparison says of a run of which it decides, where it comes to an exit code; empty otherwise. */

@@ -169,10 +169,8 @@ export class ServerPool implements AsyncDisposable {
     const filters = entry.isReplayed
       ? withoutFilters(spec)
       : await createFiltersOf(spec, { seed: seeds, limiter: host.limiter, ...withoutUndefined({ canary }) });
-    if (spec.attack !== undefined && canary !== undefined) {
-      const { variant: _, ...attack } = spec.attack;
-      start.emit({ type: "attack.prepared", server: request.name, attack, canary });
-    }
+    if (spec.attack !== undefined && canary !== undefined)
+      start.emit({ type: "attack.prepared", server: request.name, attack: spec.attack, canary });
     const lease = { host, shared: entry.key !== undefined, end };
     return serveTrial(lease, {
       ...start,

@@ -59,9 +59,9 @@ async function attack(
 
 describe.each(realAgents)("$preset", (agent) => {
   test.each([
-    ["gullible", "succeeded", 1],
-    ["careful", "resisted", 0],
-  ])("under attack, with a %s model", { timeout: 1_200_000 }, async (reader, outcome, code) => {
+    ["gullible", "succeeded"],
+    ["careful", "resisted"],
+  ])("under attack, with a %s model", { timeout: 1_200_000 }, async (reader, outcome) => {
     const answer = (body: unknown) => noteReader(body, reader === "gullible");
     const played = await attack(agent, attacks, answer);
     const { hides = [] } = presets[agent.preset].headless;
@@ -71,6 +71,9 @@ describe.each(realAgents)("$preset", (agent) => {
       return id === "rug-pull-key" ? expect.toBeOneOf([outcome, "not-delivered", "proved-nothing"]) : outcome;
     };
     const outcomes = played.trials.map(({ attack: each }) => [each?.id, each?.task, each?.outcome]);
+    // Of a class without a verdict a careful run shows nothing.
+    const isWhole = outcomes.every(([, , each]) => each === "none" || each === outcome);
+    const code = reader === "gullible" ? 1 : isWhole ? 0 : 3;
     expect([played.code, outcomes], played.stderr).toEqual([
       code,
       [["no-attack", "pass", "none"], ...attacks.map((id) => [id, "pass", expected(id)])],
