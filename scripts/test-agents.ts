@@ -6,7 +6,8 @@ import { join, resolve } from "node:path";
 /**
  * `npm run test:agents`: installs real agent programs, about 1.5 GB, into `node_modules/.cache/agents`, or into the folder
  * that MCPVALS_AGENTS names, and tests mcpvals with them: with an empty environment and home, and in a network namespace
- * that has only loopback. Linux only, since other systems have no network namespaces. Names after `--` go to vitest.
+ * that has only loopback. However it ends, also by SIGKILL, all that it has started ends with it. Linux only, since other systems have no
+ * namespaces. Names after `--` go to vitest.
  */
 const programs: Readonly<Record<string, string>> = {
   "@agentclientprotocol/claude-agent-acp": "0.101.0",
@@ -59,12 +60,36 @@ function runTests(): number {
     ...(main === undefined ? [] : [`MCPVALS_TEST_MAIN=${main}`]),
   ];
   const vitest = ["vitest", "run", "--config", "vitest.agents.config.ts", ...process.argv.slice(2)];
-  // For users other than root, a user namespace (-r) is needed to create the network namespace.
-  const alone = process.getuid?.() === 0 ? ["-n"] : ["-r", "-n"];
-  const loopback = `ip link set lo up && exec "$@"`;
-  const command = [...alone, "sh", "-c", loopback, "sh", "env", "-i", ...variables, ...vitest];
+  // For users other than root, a user namespace is needed to create the other ones.
+  const asRoot = process.getuid?.() === 0 ? [] : ["unshare", "-r"];
+  // The kernel ends unshare with this process, the shell with unshare, and with the shell, which is the first process of its namespace, all others there.
+  const alone = [
+    "setpriv",
+    "--pdeathsig",
+    "KILL",
+    "unshare",
+    "-n",
+    "-p",
+    "-f",
+    "--kill-child",
+    "--mount-proc",
+  ];
+  // The shell has to stay, since it waits for processes whose parent has ended.
+  const loopback = `ip link set lo up && "$@"; exit $?`;
+  const [command = "", ...rest] = [
+    ...asRoot,
+    ...alone,
+    "sh",
+    "-c",
+    loopback,
+    "sh",
+    "env",
+    "-i",
+    ...variables,
+    ...vitest,
+  ];
   try {
-    const { status, error } = spawnSync("unshare", command, { cwd: root, stdio: "inherit" });
+    const { status, error } = spawnSync(command, rest, { cwd: root, stdio: "inherit" });
     if (error !== undefined) throw error;
     return status ?? 1;
   } finally {

@@ -38,7 +38,8 @@ async function attack(
   const user = "When is the next review?";
   const config = {
     servers: { notes: { ...server, args: ["server.mjs"] } },
-    agents: { it: { type, preset, env: env(model.url), home: "user" } },
+    // Otherwise Copilot CLI tries for more than a minute to reach GitHub.
+    agents: { it: { type, preset, env: { ...env(model.url), COPILOT_OFFLINE: "true" }, home: "user" } },
     workflows: [
       { name: "notes", steps: [{ user, expectedState: { contains: "Thursday at ten", in: "answer" } }] },
     ],
