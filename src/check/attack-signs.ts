@@ -1,20 +1,14 @@
 import type { Json } from "../base/json.ts";
-import type { Attack, PlannedCall } from "../model/check.ts";
+import type { Attack } from "../model/check.ts";
+import type { FindingPlace } from "../model/finding.ts";
 import { conditionForms, product, reachedAt } from "./attacks.ts";
 import { canariesIn, isSecret, markerPrefix } from "./canaries.ts";
-import {
-  type CheckView,
-  exchangesOf,
-  type Found,
-  type ProbeView,
-  resultOf,
-  type Rule,
-} from "./check-view.ts";
-import { touchedIn, whatHappened } from "./touched.ts";
+import { type CheckView, type Found, type ProbeView, resultOf, type Rule } from "./check-view.ts";
+import { placeKey, placeOf, plannedExchange, plannedIn, touchedIn, whatHappened } from "./touched.ts";
 
 type About = Omit<Rule, "severity" | "find">;
 
-/** A rule about tools that refuse an argument, and take it in another form. */
+/** A rule about what refuses an argument, and takes it in another form. */
 export function escape(aims: readonly Attack["aim"][], about: About): Rule {
   return {
     severity: "error",
@@ -22,7 +16,7 @@ export function escape(aims: readonly Attack["aim"][], about: About): Rule {
     *find(view) {
       for (const group of successes(view, aims)) {
         // What it reaches for plain arguments it may be made for.
-        const open = new Set(group.flatMap(({ call, reached }) => (call.attack.isWhole ? [reached] : [])));
+        const open = new Set(group.flatMap(({ attack, reached }) => (attack.isWhole ? [reached] : [])));
         const past = group.filter(({ reached }) => !open.has(reached));
         if (past.length > 0) yield aboutAttacks(past);
       }
@@ -30,14 +24,14 @@ export function escape(aims: readonly Attack["aim"][], about: About): Rule {
   };
 }
 
-/** A rule about tools that take anything of a sort, which may be what they are for. */
+/** A rule about what takes anything of a sort, which may be what it is for. */
 export function anything(aims: readonly Attack["aim"][], about: About): Rule {
   return {
     severity: "warning",
     ...about,
     *find(view) {
       for (const group of successes(view, aims)) {
-        const whole = group.filter(({ call }) => call.attack.isWhole);
+        const whole = group.filter(({ attack }) => attack.isWhole);
         if (whole.length > 0) yield aboutAttacks(whole);
       }
     },
@@ -46,55 +40,71 @@ export function anything(aims: readonly Attack["aim"][], about: About): Rule {
 
 function aboutAttacks(group: readonly Success[]): Found {
   const [first] = group;
-  const forms = [...new Set(group.map(({ call }) => call.attack.form))].join(", ");
+  const forms = [
+    ...new Set(group.map(({ attack, isRaw }) => `${attack.form}${isRaw ? " as it is in the URI" : ""}`)),
+  ];
   return {
-    ...(first === undefined
-      ? {}
-      : { place: { tool: first.call.tool, parameter: first.call.attack.parameter } }),
-    message: `${first?.shown}; what worked: ${forms}`,
+    ...(first === undefined ? {} : { place: first.place }),
+    message: `${first?.shown}; what worked: ${forms.join(", ")}`,
     evidence: first?.evidence ?? [],
   };
 }
 
-interface Success {
-  readonly call: PlannedCall & { readonly attack: Attack };
+/** A hostile argument that was sent. */
+interface Tried {
+  /** What got it, and as which parameter. */
+  readonly place: FindingPlace;
+  readonly attack: Attack;
+  /** Whether it stands in a URI without percent-encoding. */
+  readonly isRaw: boolean;
+}
+
+interface Success extends Tried {
   readonly evidence: readonly number[];
   readonly shown: string;
   /** What a request got to. Absent: it is no request. */
   readonly reached?: Sign["reached"];
 }
 
-/** The hostile arguments of some aims that worked, by tool and parameter. */
+/** The hostile argument of a probe; undefined: there is none. */
+function triedIn(probe: ProbeView): Tried | undefined {
+  const attack = plannedIn(probe)?.attack;
+  if (attack === undefined) return undefined;
+  const place = { ...placeOf(probe).place, parameter: attack.parameter };
+  return { place, attack, isRaw: probe.read?.isRaw === true };
+}
+
+/** The hostile arguments of some aims that worked, by what got them and parameter. */
 function successes(view: CheckView, aims: readonly Attack["aim"][]): readonly (readonly Success[])[] {
   const harmless = new Map<string, Set<string>>();
+  const harmlessIn = (probe: ProbeView): Set<string> => {
+    const key = placeKey(probe);
+    const seen = harmless.get(key) ?? new Set();
+    harmless.set(key, seen);
+    return seen;
+  };
   for (const probe of view.probes) {
-    if (probe.call === undefined) continue;
-    const { tool, attack } = probe.call;
-    const seen = harmless.get(tool) ?? new Set();
+    const planned = plannedIn(probe);
+    if (planned === undefined) continue;
+    const { attack } = planned;
     // An answer that has a secret also where the argument asks for something else: security/secret-shown reports it.
     for (const sign of signsIn(view, probe))
       if (attack === undefined || (sign.isSaid && sign.aim === "read" && aimOf(attack) !== "read"))
-        seen.add(sign.shown);
-    harmless.set(tool, seen);
+        harmlessIn(probe).add(sign.shown);
   }
   const found = view.probes.flatMap((probe): readonly Success[] => {
-    const { call } = probe;
-    if (call?.attack === undefined || !aims.includes(call.attack.aim)) return [];
-    const { attack } = call;
-    const [exchange] = exchangesOf(probe.exchanges, "tools/call");
+    const tried = triedIn(probe);
+    if (tried === undefined || !aims.includes(tried.attack.aim)) return [];
+    const exchange = plannedExchange(probe);
     const sign = signsIn(view, probe).find(
-      ({ aim, shown }) => aim === aimOf(attack) && harmless.get(call.tool)?.has(shown) !== true,
+      ({ aim, shown }) => aim === aimOf(tried.attack) && !harmlessIn(probe).has(shown),
     );
     if (sign === undefined || exchange === undefined) return [];
     const { shown, seq, reached } = sign;
-    return [{ call: { ...call, attack }, shown, reached, evidence: [exchange.request.seq, seq] }];
+    return [{ ...tried, shown, reached, evidence: [exchange.request.seq, seq] }];
   });
   const conditional = aims.includes("sql") ? conditionSuccesses(view) : [];
-  return [
-    ...Map.groupBy([...found, ...conditional], ({ call }) =>
-      JSON.stringify([call.tool, call.attack.parameter]),
-    ).values(),
-  ];
+  return [...Map.groupBy([...found, ...conditional], ({ place }) => JSON.stringify(place)).values()];
 }
 
 /**
@@ -102,23 +112,21 @@ function successes(view: CheckView, aims: readonly Attack["aim"][]): readonly (r
  * also where the texts are left out that the server repeats.
  */
 function conditionSuccesses(view: CheckView): readonly Success[] {
-  const tried = view.probes.flatMap(({ call, exchanges }) => {
-    const [exchange] = exchangesOf(exchanges, "tools/call");
-    if (call?.attack?.aim !== "sql" || exchange?.answer === undefined) return [];
-    const { attack } = call;
-    const sent = new Set(textsIn(call.args));
+  const all = view.probes.flatMap((probe) => {
+    const exchange = plannedExchange(probe);
+    const tried = triedIn(probe);
+    if (tried?.attack.aim !== "sql" || exchange?.answer === undefined) return [];
+    const sent = new Set(textsIn([exchange.params["uri"] ?? [], plannedIn(probe)?.args ?? {}]));
     const result = [...sent].reduce(
       (said, text) => said.replaceAll(JSON.stringify(text).slice(1, -1), ""),
       JSON.stringify([resultOf(exchange), exchange.answer.message["error"]]),
     );
-    return [{ call: { ...call, attack }, result, evidence: [exchange.request.seq, exchange.answer.seq] }];
+    return [{ ...tried, result, evidence: [exchange.request.seq, exchange.answer.seq] }];
   });
-  const ofParameter = Map.groupBy(tried, ({ call }) => JSON.stringify([call.tool, call.attack.parameter]));
-  return [...ofParameter.values()].flatMap((all) =>
+  const ofParameter = Map.groupBy(all, ({ place, isRaw }) => JSON.stringify([place, isRaw]));
+  return [...ofParameter.values()].flatMap((tried) =>
     Object.values(conditionForms).flatMap(({ holds, fails }): readonly Success[] => {
-      const [held, failed] = [holds, fails].map((form) =>
-        all.filter(({ call }) => call.attack.form === form),
-      );
+      const [held, failed] = [holds, fails].map((form) => tried.filter(({ attack }) => attack.form === form));
       const [one, other] = [held, failed].map((each) => new Set(each?.map(({ result }) => result)));
       const [first] = held ?? [];
       const isShown =
@@ -129,7 +137,7 @@ function conditionSuccesses(view: CheckView): readonly Success[] {
         !one.has([...other][0] ?? "");
       if (!isShown || first === undefined) return [];
       const evidence = [...held, ...failed].flatMap((each) => each.evidence);
-      return [{ call: first.call, shown: "the result depends on a condition in the text, twice", evidence }];
+      return [{ ...first, shown: "the result depends on a condition in the text, twice", evidence }];
     }),
   );
 }
@@ -173,33 +181,18 @@ function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
       ? [{ aim: "read", shown: whatHappened(event), isSaid: false, seq }]
       : [];
   });
-  const said = exchangesOf(probe.exchanges, "tools/call").flatMap((exchange): readonly Sign[] => {
-    const { answer } = exchange;
-    if (answer === undefined) return [];
-    const text = JSON.stringify(answer.message);
-    const worked = resultOf(exchange) !== undefined && text.includes(product);
-    return [
-      ...canariesIn(text)
-        .filter((place) => !place.startsWith("$"))
-        .map((place): Sign => ({
-          aim: "read",
-          shown: `the answer has the secret of ${place}`,
-          isSaid: true,
-          seq: answer.seq,
-        })),
-      ...(worked
-        ? [
-            {
-              aim: "template",
-              shown: `the answer has the product ${product}`,
-              isSaid: true,
-              seq: answer.seq,
-            } as const,
-          ]
-        : []),
-    ];
-  });
-  return [...said, ...touched];
+  const exchange = plannedExchange(probe);
+  const { answer } = exchange ?? {};
+  if (exchange === undefined || answer === undefined) return touched;
+  const text = JSON.stringify(answer.message);
+  const said = (aim: Sign["aim"], shown: string): Sign => ({ aim, shown, isSaid: true, seq: answer.seq });
+  const places = canariesIn(text).filter((place) => !place.startsWith("$"));
+  const worked = resultOf(exchange) !== undefined && text.includes(product);
+  return [
+    ...places.map((place) => said("read", `the answer has the secret of ${place}`)),
+    ...(worked ? [said("template", `the answer has the product ${product}`)] : []),
+    ...touched,
+  ];
 }
 
 /** An address of IPv6 that stands for one of IPv4, as that. */

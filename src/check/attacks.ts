@@ -17,7 +17,10 @@ import {
   rebindingPrefix,
   secretName,
 } from "./canaries.ts";
+import type { Listed, Surface } from "./check-view.ts";
+import { longText, longTextLength } from "./planned-requests.ts";
 import { atReference, objectIn, typesOf } from "./schema-walk.ts";
+import { templateVariables } from "./uri-template.ts";
 
 /** The hosts of hostile requests, by what a tool may be made to reach: one that gets pages of a private network may refuse this machine. */
 const canaryHosts = {
@@ -42,7 +45,7 @@ const factors = "31337*31393";
 export const product = "983762441";
 
 /** Where hostile arguments point, and what makes them distinct. */
-interface AttackPlace {
+export interface AttackPlace {
   /** The first folder of the server. */
   readonly folder: string;
   /** A name that no other call has. */
@@ -85,10 +88,6 @@ const conditions: readonly Payload[] = (
   ]),
 );
 
-/** In plans, stands for a text that is too long to be in them. */
-export const longText = "{mcpvals: a long text}";
-/** So that what forty tools give back of it is less than what a check reads. */
-export const longTextLength = 400_000;
 /** Levels of lists; a message of mcpvals may have a hundred more. */
 const deepLevels = 300;
 
@@ -291,7 +290,68 @@ function pathFor({ name }: TextArgument, folder: string): string {
   return /dir|folder|repo|cwd/i.test(name) ? folder : `${folder}/${plantedNote}`;
 }
 
-/** Whether a tool has an argument that may be an address. */
+/** What a client calls with texts: a tool, a prompt, or a template of resources. */
+export interface Callable {
+  readonly kind: "tool" | "prompt" | "resource";
+  readonly name: string;
+  readonly definition: JsonObject;
+  /** What its arguments, or the variables of the template, may be. */
+  readonly inputSchema: JsonObject;
+}
+
+/** What a server lists that is called with texts, without what has no name, no arguments or no schema. */
+export function callablesOf({ tools, prompts, resourceTemplates }: Surface): readonly Callable[] {
+  const of = (
+    kind: Callable["kind"],
+    items: readonly Listed[],
+    schemaOf: (item: Listed) => Json,
+  ): readonly Callable[] =>
+    items.flatMap((item) => {
+      const inputSchema = schemaOf(item);
+      const { name, definition } = item;
+      return item.isNamed && isJsonObject(inputSchema) ? { kind, name, definition, inputSchema } : [];
+    });
+  return [
+    ...of("tool", tools, ({ definition }) => definition["inputSchema"] ?? {}),
+    ...of("prompt", prompts, ({ definition }) =>
+      textSchema(
+        asList(definition["arguments"]).flatMap((each) => {
+          const { name, description = "", required } = asObject(each);
+          return typeof name === "string"
+            ? { name, description: String(description), isRequired: required === true }
+            : [];
+        }),
+      ),
+    ),
+    ...of("resource", resourceTemplates, ({ name: template, definition }) =>
+      textSchema(
+        templateVariables(template).map((each) => ({
+          ...each,
+          description: `${template} ${JSON.stringify(definition["description"] ?? "")}`,
+        })),
+      ),
+    ),
+  ];
+}
+
+/** The schema of arguments that are all texts; `null`: there are none. */
+function textSchema(
+  args: readonly {
+    readonly name: string;
+    readonly description: string;
+    readonly isRequired: boolean;
+  }[],
+): Json {
+  if (args.length === 0) return null;
+  const properties = args.map(({ name, description }) => [name, { type: "string", description }] as const);
+  return {
+    type: "object",
+    properties: Object.fromEntries(properties),
+    required: args.flatMap(({ name, isRequired }) => (isRequired ? name : [])),
+  };
+}
+
+/** Whether one of the arguments may be an address. */
 export function takesAddress(inputSchema: Json): boolean {
   return textsOf(objectIn(inputSchema, "properties"), inputSchema).some(({ isAddress }) => isAddress);
 }
@@ -325,6 +385,7 @@ export function realisticCalls(
   const variants: readonly (readonly [why: string, values: readonly string[]])[] = [
     ["paths of a file", paths.map(() => note)],
     ["paths of a folder", paths.map(() => folder)],
+    ["names of a file", paths.map(() => plantedNote)],
     ["a path that is not there", paths.map((_, index) => (index === 0 && paths.length > 1 ? note : fresh))],
   ];
   const withPaths = variants.map(([why, values]) => ({

@@ -135,8 +135,9 @@ export function isAccepted(
   return (
     entry.code === code &&
     (entry.server ?? server) === server &&
-    (entry.tool === undefined || entry.tool === place.tool) &&
-    (entry.parameter === undefined || entry.parameter === place.parameter)
+    (["tool", "prompt", "resource", "parameter"] as const).every(
+      (key) => entry[key] === undefined || entry[key] === place[key],
+    )
   );
 }
 

@@ -49,8 +49,7 @@ it("has not seen enough of a tool that may take an address where connections can
     return evidenceIn({ ...view, spec: { ...view.spec, confined: true, notWatched: "a reason", ...seen } })
       .lack;
   };
-  const lack =
-    "where tools connect was not seen as a whole, and the tool search may take an address: a reason";
+  const lack = "where it connects was not seen as a whole, and the tool search may take an address: a reason";
   expect([lackFor("url", { watched: "files" }), lackFor("url", { watched: "all" })]).toEqual([lack, lack]);
   expect(lackFor("url", { watched: "all", answers: true })).toBe(undefined);
   expect(lackFor("word", { watched: "files" })).toBe(undefined);

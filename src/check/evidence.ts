@@ -1,9 +1,10 @@
 import { eventsOf } from "../model/event.ts";
-import { takesAddress } from "./attacks.ts";
+import { callablesOf, takesAddress } from "./attacks.ts";
 import { validCalls } from "./calls.ts";
 import { answeredReads } from "./reads.ts";
 import { type CheckView, exchangesOf, givesList, listMethods } from "./check-view.ts";
-import { workingTools } from "./touched.ts";
+import { plannedMethods } from "./planned-requests.ts";
+import { workingOnes } from "./touched.ts";
 
 /** What shows that a part of a check could judge something. */
 export interface CheckEvidence {
@@ -34,22 +35,26 @@ export function evidenceIn(view: CheckView): CheckEvidence {
           evidence: [],
           lack: `what the server does was not seen: ${spec.notWatched ?? "there is no sandbox"}`,
         };
-      if (spec.calls === undefined || spec.calls.length === 0)
+      const isCalled = spec.calls !== undefined && spec.calls.length > 0;
+      if (!isCalled && spec.reads?.some(({ attack }) => attack !== undefined) !== true)
         return lacking(answers(exchanges), "the server answered nothing");
-      const answered = answers(exchangesOf(exchanges, "tools/call"));
-      if (answered.length > 0 && spec.confined === true && workingTools(view).size === 0)
+      const answered = answers(exchangesOf(exchanges, ...plannedMethods));
+      const kinds = isCalled ? (["tool"] as const) : (["prompt", "resource"] as const);
+      if (
+        answered.length > 0 &&
+        spec.confined === true &&
+        kinds.every((kind) => workingOnes(view, kind).size === 0)
+      )
         return {
           evidence: answered,
-          lack: `no tool did its work in the sandbox: every call without hostile arguments failed; give the server what it works with (${needs})`,
+          lack: `no ${kinds.join(" or ")} did its work in the sandbox: every call without hostile arguments failed; give the server what it works with (${needs})`,
         };
       const isBlind = spec.confined === true && (spec.watched !== "all" || spec.answers !== true);
-      const reaching = view.surface.tools.find(({ definition }) =>
-        takesAddress(definition["inputSchema"] ?? {}),
-      );
+      const reaching = callablesOf(view.surface).find(({ inputSchema }) => takesAddress(inputSchema));
       if (isBlind && reaching !== undefined)
         return {
           evidence: answered,
-          lack: `where tools connect was not seen as a whole, and the tool ${reaching.name} may take an address: ${spec.notWatched}`,
+          lack: `where it connects was not seen as a whole, and the ${reaching.kind} ${reaching.name} may take an address: ${spec.notWatched}`,
         };
       return lacking(answered, "the server answered no call in time");
     }

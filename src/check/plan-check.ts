@@ -6,6 +6,7 @@ import type {
   ConformanceSuite,
   NotCalled,
   PlannedCall,
+  PlannedRead,
   ServerSummary,
 } from "../model/check.ts";
 import type { CheckSettings } from "../model/check-settings.ts";
@@ -13,8 +14,16 @@ import type { ServerSpec } from "../model/server.ts";
 import type { Task } from "../model/task.ts";
 import { McpvalsError } from "../base/error.ts";
 import { type Listed, listingOf, methodOf, OutOfTime, readCheck, type Surface } from "./check-view.ts";
-import { attacksOn, endpointCalls, realisticCalls } from "./attacks.ts";
+import {
+  type AttackPlace,
+  attacksOn,
+  type Callable,
+  callablesOf,
+  endpointCalls,
+  realisticCalls,
+} from "./attacks.ts";
 import { failedSecondStart } from "./lists.ts";
+import { requestOf } from "./planned-requests.ts";
 import { loopback } from "./requests.ts";
 import { asList, asObject, exact, isJsonObject, type JsonObject } from "../base/json.ts";
 import { type EventBody, eventsOf, type TraceEvent } from "../model/event.ts";
@@ -263,12 +272,7 @@ async function tasksOf(
     requests: {},
     security: watching && {
       ...watching,
-      ...(watching.confined === true
-        ? {
-            calls: await securityCalls(spec, surface, validateSchema),
-            reads: planReads(surface, "all").reads,
-          }
-        : {}),
+      ...(watching.confined === true ? await securityRequests(spec, surface, validateSchema) : {}),
       ...(hasLocalToken(spec) ? { calls: await callsWithAddress(surface, policy, validateSchema) } : {}),
       ...exact({ profile }),
       ...(lacksProfile ? { notWatched: watching.notWatched ?? noProfile } : {}),
@@ -306,15 +310,15 @@ function hasLocalToken(spec: ServerSpec): boolean {
 
 /** Calls of tools that take an address, as far as the policy allows: the server is not confined. */
 async function callsWithAddress(
-  { tools }: Surface,
+  surface: Surface,
   policy: CheckOptions["calls"],
   validateSchema: ValidateSchema,
 ): Promise<readonly PlannedCall[]> {
   const planned: PlannedCall[] = [];
-  for (const { name, isNamed, definition } of tools.slice(0, maxAttackedTools)) {
-    const { inputSchema = {} } = definition;
+  const tools = callablesOf(surface).filter(({ kind }) => kind === "tool");
+  for (const { name, definition, inputSchema } of tools.slice(0, maxAttacked.tool)) {
     const isCalled = policy === "all" || (policy === "safe" && isReadOnly(definition));
-    if (!isCalled || !isNamed || !isJsonObject(inputSchema)) continue;
+    if (!isCalled) continue;
     try {
       const [first] = await generateCalls(name, inputSchema, validateSchema);
       if (first !== undefined) planned.push(...endpointCalls(first, inputSchema));
@@ -350,40 +354,68 @@ async function callsWithFiles(
 const noProfile =
   "the snapshot has no profile, so that what the server touches was compared with nothing; --update adds it";
 
-/** Tools that are attacked, so that a server with hundreds does not take an hour. */
-const maxAttackedTools = 40;
+/** How many of a kind are attacked, so that a server with hundreds does not take an hour. */
+const maxAttacked: Readonly<Record<Callable["kind"], number>> = { tool: 40, prompt: 20, resource: 20 };
 
-/** The calls of a check of security: of each tool ordinary ones, then those with hostile arguments. */
-async function securityCalls(
+/** The requests of a check of security: of each tool, prompt and template ordinary ones, then those with hostile arguments; other reads first. */
+async function securityRequests(
   spec: ServerSpec,
-  { tools }: Surface,
+  surface: Surface,
   validateSchema: ValidateSchema,
-): Promise<readonly PlannedCall[]> {
+): Promise<Required<Pick<CheckSpec, "calls" | "reads">>> {
   const folder = await firstFolder(spec);
-  if (folder === undefined) return [];
-  const planned: PlannedCall[] = [];
-  for (const [index, { name, isNamed, definition }] of tools.slice(0, maxAttackedTools).entries()) {
-    const { inputSchema = {} } = definition;
-    if (!isNamed || !isJsonObject(inputSchema)) continue;
+  const calls: PlannedCall[] = [];
+  const callables = callablesOf(surface);
+  const isAttacked = new Set(callables.map(({ kind, name }) => JSON.stringify([kind, name])));
+  const reads: PlannedRead[] = planReads(surface, "all").reads.filter(
+    ({ kind, name }) => !isAttacked.has(JSON.stringify([kind, name])),
+  );
+  const byKind = Map.groupBy(folder === undefined ? [] : callables, ({ kind }) => kind);
+  const attacked = [...byKind].flatMap(([kind, all]) => all.slice(0, maxAttacked[kind]));
+  for (const [index, callable] of attacked.entries()) {
+    const { kind, name } = callable;
     try {
-      const valid = (await generateCalls(name, inputSchema, validateSchema)).filter(
-        ({ expects }) => expects === "result",
-      );
-      const whole = valid.find(({ why }) => why === "all arguments") ?? valid[0];
-      if (whole === undefined) continue;
-      const usual = valid.filter((each) => each === valid[0] || each === whole);
-      // Some tools refuse optional arguments together.
-      const ordinary = [...usual, ...usual.flatMap((call) => realisticCalls(call, inputSchema, folder))];
-      // The second call shows whether it does more.
-      const isRepeated = asObject(definition["annotations"])["idempotentHint"] === true;
-      planned.push(...ordinary.flatMap((call) => (isRepeated ? [call, call] : [call])));
-      const required = valid[0]?.args ?? whole.args;
-      planned.push(...attacksOn(required, whole, inputSchema, { folder, id: String(index) }));
+      const made = await attackedCalls(callable, { folder: folder ?? "", id: String(index) }, validateSchema);
+      if (kind === "tool") calls.push(...made);
+      else
+        reads.push(
+          ...made.flatMap(({ args, attack }) => readsFor({ kind, name, args, ...exact({ attack }) })),
+        );
     } catch (error) {
       if (!(error instanceof OutOfTime)) throw error;
     }
   }
-  return planned;
+  return { calls, reads };
+}
+
+/** Ordinary calls, then those with hostile arguments; none where no valid arguments could be made. */
+async function attackedCalls(
+  { name, definition, inputSchema }: Callable,
+  place: AttackPlace,
+  validateSchema: ValidateSchema,
+): Promise<readonly PlannedCall[]> {
+  const valid = (await generateCalls(name, inputSchema, validateSchema)).filter(
+    ({ expects }) => expects === "result",
+  );
+  const whole = valid.find(({ why }) => why === "all arguments") ?? valid[0];
+  if (whole === undefined) return [];
+  const usual = valid.filter((each) => each === valid[0] || each === whole);
+  // Some tools refuse optional arguments together.
+  const ordinary = [...usual, ...usual.flatMap((call) => realisticCalls(call, inputSchema, place.folder))];
+  // The second call shows whether it does more.
+  const isRepeated = asObject(definition["annotations"])["idempotentHint"] === true;
+  return [
+    ...ordinary.flatMap((call) => (isRepeated ? [call, call] : [call])),
+    ...attacksOn(valid[0]?.args ?? whole.args, whole, inputSchema, place),
+  ];
+}
+
+/** A read, and for a hostile variable of a template the same as it is in the URI, where percent-encoding makes a difference. */
+function readsFor(read: PlannedRead): readonly PlannedRead[] {
+  const raw: PlannedRead = { ...read, isRaw: true };
+  const isOther = read.kind === "resource" && read.attack !== undefined && read.attack.aim !== "size";
+  const uris = [read, raw].map((each) => requestOf(each).params["uri"]);
+  return isOther && uris[0] !== uris[1] ? [read, raw] : [read];
 }
 
 /** Maximum number of resources that a check reads, and of prompts that it gets. */

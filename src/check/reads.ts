@@ -15,6 +15,7 @@ import {
   type RuleTable,
   statusOf,
 } from "./check-view.ts";
+import { requestOf } from "./planned-requests.ts";
 import { type Prober, requestOrPing, type Session } from "./prober.ts";
 
 /** Requests that get no answer before a part of a check ends. */
@@ -25,20 +26,11 @@ export async function probeReads(prober: Prober): Promise<void> {
   const open = (): Promise<Session | undefined> => prober.probe("handshake", () => prober.connect());
   let session = await open();
   let unanswered = 0;
-  for (const [index, { kind, name, args }] of (prober.check.reads ?? []).entries()) {
+  for (const [index, planned] of (prober.check.reads ?? []).entries()) {
     if (session === undefined || unanswered === maxUnanswered) return;
     const { client, server } = session;
-    const outcome = await prober.probe(
-      "read",
-      () =>
-        kind === "resource"
-          ? requestOrPing(client, "resources/read", { uri: name })
-          : requestOrPing(client, "prompts/get", {
-              name,
-              ...(args === undefined ? {} : { arguments: args }),
-            }),
-      { read: index },
-    );
+    const { method, params } = requestOf(planned);
+    const outcome = await prober.probe("read", () => requestOrPing(client, method, params), { read: index });
     if (outcome?.kind === "none") unanswered += 1;
     if (!client.isLost && outcome?.answersPing !== false) continue;
     await server.stop();

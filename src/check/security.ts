@@ -1,11 +1,11 @@
-import { asObject, exact, isJsonObject, type Json, type JsonObject, mapValues } from "../base/json.ts";
-import type { Attack, PlannedCall, Touched } from "../model/check.ts";
+import { asObject, exact, type Json, type JsonObject } from "../base/json.ts";
+import type { Attack, Touched } from "../model/check.ts";
 import { eventsOf } from "../model/event.ts";
 import { unknownKey } from "../base/secret-marks.ts";
 import { countOf } from "../base/visible-text.ts";
 import { addressRules, probeAddress } from "./address-security.ts";
 import { anything, escape, textsIn } from "./attack-signs.ts";
-import { longText, longTextLength } from "./attacks.ts";
+import { type Callable, callablesOf } from "./attacks.ts";
 import { canariesIn, plantedFiles } from "./canaries.ts";
 import { profileOf, targetInProfile } from "./capability-profile.ts";
 import {
@@ -22,6 +22,7 @@ import {
   type RuleTable,
 } from "./check-view.ts";
 import { regionFlags } from "./definitions.ts";
+import { type Planned, placeOfPlanned, requestOf } from "./planned-requests.ts";
 import { type Prober, requestOrPing, type Session } from "./prober.ts";
 import { differences, keptOf, variablePlaces } from "./stability.ts";
 import {
@@ -30,10 +31,13 @@ import {
   attributed,
   doing,
   ordinary,
+  placeKey,
   placeOf,
+  plannedExchange,
+  plannedIn,
   touchedIn,
   when,
-  workingTools,
+  workingOnes,
 } from "./touched.ts";
 
 /** The client as which the server is asked once more: the most used one. */
@@ -51,27 +55,24 @@ export async function probeSecurity(prober: Prober): Promise<void> {
   for (const clientName of [otherClient, otherClient, undefined]) await startAndList(prober, clientName);
   if (first.server.transport === "shttp") await probeAddress(prober);
   if (confined !== true) return;
-  const planned = calls.map((call, index) => ({ call, index }));
-  const tools = [...Map.groupBy(planned, ({ call }) => call.tool).values()];
-  const working: (PlannedCall | undefined)[] = tools.map(() => undefined);
-  await prober.sideBySide(tools, async (beside, own, tool) => {
-    const { isReachable, worked } = await probeTool(beside, own);
-    working[tool] = worked;
+  const steps: readonly Step[] = [
+    ...calls.map((call, index) => ({ planned: call, about: { call: index } })),
+    ...reads.map((read, index) => ({ planned: read, about: { read: index } })),
+  ];
+  // What has no arguments is read in one session.
+  const keyOf = ({ planned }: Step): string =>
+    planned.args === undefined ? "" : JSON.stringify(placeOfPlanned(planned));
+  const series = [...Map.groupBy(steps, keyOf).values()];
+  const working: (Planned | undefined)[] = series.map(() => undefined);
+  await prober.sideBySide(series, async (beside, own, index) => {
+    const { isReachable, worked } = await probeSeries(beside, own);
+    working[index] = worked;
     return isReachable;
   });
   await probeLaterStart(
     prober,
-    working.filter((call) => call !== undefined),
+    working.filter((planned) => planned !== undefined),
   );
-  const reader = reads.length === 0 ? undefined : await startAndList(prober);
-  for (const [read, { kind, name, args }] of reads.entries()) {
-    if (reader === undefined || reader.client.isLost) return;
-    const [method, params] =
-      kind === "resource"
-        ? (["resources/read", { uri: name }] as const)
-        : (["prompts/get", { name, ...exact({ arguments: args }) }] as const);
-    await prober.probe("read", () => requestOrPing(reader.client, method, params), { read });
-  }
 }
 
 /** Starts the server among files that were just planted, and asks what it lists. */
@@ -91,10 +92,10 @@ function startAndList(prober: Prober, clientName?: string): Promise<Session | un
 const endRepetitions = 4;
 const hangRepetitions = 1;
 
-/** A planned call, and which of them it is. */
-interface NumberedCall {
-  readonly call: PlannedCall;
-  readonly index: number;
+/** A planned request, and which call or read it is. */
+interface Step {
+  readonly planned: Planned;
+  readonly about: Parameters<Prober["probe"]>[2];
 }
 
 /** How a call ended: without an answer in time, and with a server that is gone or answers nothing else either. */
@@ -104,31 +105,33 @@ interface CallEnd {
 }
 
 /**
- * Makes the calls of one tool; a hostile one after which the server is down again and again, so that a server which ends now and then
- * is told from one that the call ends. Gives whether the server started each time, and the last ordinary call that succeeded.
+ * Makes the requests of one tool, prompt or template; a hostile one after which the server is down again and again, so that a server which
+ * ends now and then is told from one that the request ends. Gives whether the server started each time, and the last ordinary request
+ * that succeeded.
  */
-async function probeTool(
+async function probeSeries(
   prober: Prober,
-  calls: readonly NumberedCall[],
-): Promise<{ readonly isReachable: boolean; readonly worked: PlannedCall | undefined }> {
-  let worked: PlannedCall | undefined;
+  steps: readonly Step[],
+): Promise<{ readonly isReachable: boolean; readonly worked: Planned | undefined }> {
+  let worked: Planned | undefined;
   let session = await startAndList(prober);
-  const make = async ({ client }: Session, { call, index }: NumberedCall): Promise<CallEnd> => {
-    const params = { name: call.tool, arguments: withLongText(call.args) };
+  const make = async ({ client }: Session, { planned, about }: Step): Promise<CallEnd> => {
+    const { method, params } = requestOf(planned);
     const work = async (): Promise<CallEnd> => {
-      const { kind, succeeded, answersPing } = await requestOrPing(client, "tools/call", params);
-      if (succeeded && call.attack === undefined) worked = call;
+      const { kind, succeeded, answersPing } = await requestOrPing(client, method, params);
+      if (succeeded && planned.attack === undefined) worked = planned;
       // What a tool begins and does not wait for is seen, too, once the server has answered something else.
       if (kind !== "none" && !client.isLost) await client.request("ping");
       return { hangs: kind === "none", isDown: !answersPing };
     };
-    const end = await prober.probe(call.attack === undefined ? "call" : "attack", work, { call: index });
+    const ordinaryProbe = "tool" in planned ? "call" : "read";
+    const end = await prober.probe(planned.attack === undefined ? ordinaryProbe : "attack", work, about);
     return { hangs: end?.hangs === true, isDown: client.isLost || end?.isDown === true };
   };
-  for (const each of calls) {
+  for (const each of steps) {
     if (session === undefined) break;
     let end = await make(session, each);
-    let repetitions = each.call.attack === undefined ? 0 : end.hangs ? hangRepetitions : endRepetitions;
+    let repetitions = each.planned.attack === undefined ? 0 : end.hangs ? hangRepetitions : endRepetitions;
     for (; end.isDown && repetitions > 0; repetitions -= 1) {
       session = await startAndList(prober);
       if (session === undefined) break;
@@ -147,14 +150,14 @@ async function probeTool(
   return { isReachable: session !== undefined, worked };
 }
 
-/** Starts the server once more among the files that calls of all tools have left, and asks what it lists. */
-async function probeLaterStart(prober: Prober, calls: readonly PlannedCall[]): Promise<void> {
-  const session = calls.length === 0 ? undefined : await startAndList(prober);
+/** Starts the server once more among the files that requests of all sorts have left, and asks what it lists. */
+async function probeLaterStart(prober: Prober, working: readonly Planned[]): Promise<void> {
+  const session = working.length === 0 ? undefined : await startAndList(prober);
   if (session === undefined) return;
   const { client, server } = session;
   await prober.probe("all-tools", async () => {
-    for (const { tool, args } of calls)
-      if (!client.isLost) await requestOrPing(client, "tools/call", { name: tool, arguments: args });
+    for (const { method, params } of working.map(requestOf))
+      if (!client.isLost) await requestOrPing(client, method, params);
   });
   await server.stop();
   const later = await prober.probe("later-start", async () => {
@@ -178,16 +181,6 @@ function listedIn({ probes }: CheckView, name: ProbeView["probe"]): readonly Lis
   );
 }
 
-/** Arguments with what is too long to be in a plan. */
-function withLongText(args: JsonObject): JsonObject {
-  const made = (value: Json): Json => {
-    if (value === longText) return "mcpvals ".repeat(longTextLength / 8);
-    if (Array.isArray(value)) return (value as readonly Json[]).map(made);
-    return isJsonObject(value) ? mapValues(value, made) : value;
-  };
-  return mapValues(args, made);
-}
-
 /** Rules about what a server does, each with what shows it. */
 export const securityRules = {
   "security/secret-shown": {
@@ -208,7 +201,7 @@ export const securityRules = {
             (place) => !isAskedFor(place, probe),
           );
           const said = `${where} has the secret of ${places.join(", ")}`;
-          const key = JSON.stringify([placeOf(probe), said]);
+          const key = placeKey(probe) + said;
           const message = `${said}${probe.probe === "attack" ? ", which its arguments do not ask for" : ""}`;
           if (places.length === 0 || seen.has(key)) continue;
           seen.add(key);
@@ -227,11 +220,14 @@ export const securityRules = {
     source: "https://owasp.org/www-project-mcp-top-10/",
     weakness: { owasp: "MCP01", cwe: 201 },
     *find(view) {
+      const seen = new Set<string>();
       for (const probe of attributed(view)) {
         for (const { seq, target, secrets } of eventsOf(probe.events, "secret.sent")) {
           const places = secrets.filter((place) => !isAskedFor(place, probe));
-          if (places.length === 0) continue;
           const message = `it sent the secret of ${places.join(", ")} to ${target}${when(probe)}`;
+          const key = placeKey(probe) + message;
+          if (places.length === 0 || seen.has(key)) continue;
+          seen.add(key);
           yield { ...placeOf(probe), message, evidence: [seq] };
         }
       }
@@ -414,8 +410,8 @@ export const securityRules = {
     },
   },
   "security/path-escape": escape(["read"], {
-    title: "A path leads out of the folder of a tool",
-    why: "A tool that refuses other paths can be made to give away any file all the same.",
+    title: "A path leads out of the folder that it is limited to",
+    why: "What refuses other paths can be made to give away any file all the same.",
     fix: "Resolve the path with its links, and compare it with the folder and a separator after it.",
     bad: `→ { "path": "../../home/.ssh/id_rsa" }   ← the private key`,
     good: `→ { "path": "../../home/.ssh/id_rsa" }   ← { "isError": true, … "outside of the folder" }`,
@@ -423,8 +419,8 @@ export const securityRules = {
     weakness: { owasp: "MCP05", cwe: 22 },
   }),
   "security/any-path": anything(["read"], {
-    title: "A tool takes any path",
-    why: "Whoever steers the agent, such as a page that it reads, gets every file that the server can read. That may be what the tool is for.",
+    title: "Any path is taken",
+    why: "Whoever steers the agent, such as a page that it reads, gets every file that the server can read. That may be what it is for.",
     fix: "Limit it to folders that the user names, or run it in a sandbox that sees no more.",
     bad: `→ { "path": "/home/user/.ssh/id_rsa" }   ← the private key`,
     good: `→ { "path": "/home/user/.ssh/id_rsa" }   ← { "isError": true, … "outside of the folder" }`,
@@ -441,8 +437,8 @@ export const securityRules = {
     weakness: { owasp: "MCP05", cwe: 78 },
   }),
   "security/any-command": anything(["command", "code"], {
-    title: "A tool runs any command or code",
-    why: "Whoever steers the agent, such as a page that it reads, runs programs with the rights of the user. That may be what the tool is for.",
+    title: "Any command or code is run",
+    why: "Whoever steers the agent, such as a page that it reads, runs programs with the rights of the user. That may be what it is for.",
     fix: "Limit it to the commands that are needed, or run it in a sandbox.",
     bad: `→ { "command": "touch ~/created" }   (the file ~/created is there)`,
     good: `→ { "command": "touch ~/created" }   ← { "isError": true, … "only git is allowed" }`,
@@ -451,7 +447,7 @@ export const securityRules = {
   }),
   "security/request-escape": escape(["request"], {
     title:
-      "A tool that refuses addresses of this machine, of a private network or of a cloud's metadata can be made to connect there",
+      "Addresses of this machine, of a private network or of a cloud's metadata are refused, and reached all the same",
     why: "Services that trust this machine or its network, and the credentials of a machine in a cloud, can be reached.",
     fix: "Resolve the name, compare the address with the private ranges, and connect to that address.",
     bad: `→ { "url": "http://2130706433/" }   (connects to 127.0.0.1)`,
@@ -460,9 +456,9 @@ export const securityRules = {
     weakness: { owasp: "MCP05", cwe: 918 },
   }),
   "security/any-address": anything(["request"], {
-    title: "A tool connects to this machine, to a private network, or to the metadata of a cloud",
-    why: "Services that trust this machine or its network, and the credentials of a machine in a cloud, can be reached. On the machine of its user that may be what the tool is for.",
-    fix: "Refuse loopback, private and link-local addresses, or say in the documentation that the tool reaches them.",
+    title: "This machine, a private network, or the metadata of a cloud is reached",
+    why: "Services that trust this machine or its network, and the credentials of a machine in a cloud, can be reached. On the machine of its user that may be what it is for.",
+    fix: "Refuse loopback, private and link-local addresses, or say in the documentation that they are reached.",
     bad: `→ { "url": "http://169.254.169.254/latest/meta-data/" }   (connects there)`,
     good: `→ { "url": "http://169.254.169.254/latest/meta-data/" }   ← { "isError": true, … }`,
     source: "https://owasp.org/www-community/attacks/Server_Side_Request_Forgery",
@@ -478,8 +474,8 @@ export const securityRules = {
     weakness: { owasp: "MCP05", cwe: 89 },
   }),
   "security/any-sql": anything(["sql"], {
-    title: "A tool runs any SQL, also such that makes files",
-    why: "Whoever steers the agent changes the database, and other files. That may be what the tool is for.",
+    title: "Any SQL is run, also such that makes files",
+    why: "Whoever steers the agent changes the database, and other files. That may be what it is for.",
     fix: "Open the database for reading only, and forbid ATTACH.",
     bad: `→ { "sql": "ATTACH DATABASE '/home/user/created' AS a; CREATE TABLE a.t (x)" }   (the file /home/user/created is there)`,
     good: `→ { "sql": "ATTACH …" }   ← { "isError": true, … "not authorized" }`,
@@ -505,20 +501,21 @@ export const securityRules = {
     source: "https://cwe.mitre.org/data/definitions/770.html",
     weakness: { cwe: 770 },
     *find(view) {
-      // Tools that end the server in any case are reported by the rules of calls.
+      // What ends the server in any case is reported by other rules.
       const frail = new Set(
-        ordinary(view).flatMap((probe) => (lossIn(probe) === undefined ? [] : probe.call?.tool)),
+        ordinary(view).flatMap((probe) => (lossIn(probe) === undefined ? [] : placeKey(probe))),
       );
-      for (const [call, probes] of Map.groupBy(view.probes, (probe) => probe.call)) {
-        if (call?.attack === undefined || frail.has(call.tool)) continue;
+      for (const [planned, probes] of Map.groupBy(view.probes, plannedIn)) {
+        const [first] = probes;
+        if (first === undefined || planned?.attack === undefined || frail.has(placeKey(first))) continue;
         const losses = probes.flatMap((probe) => lossIn(probe) ?? []);
         const [loss] = losses;
-        // If a server that was just started goes on after the same call, it ended for another reason.
+        // If a server that was just started goes on after the same request, it ended for another reason.
         if (loss === undefined || losses.length < Math.max(2, probes.length)) continue;
-        const place = { tool: call.tool, parameter: call.attack.parameter };
-        const message = `after ${call.attack.form} ${loss.how}, ${losses.length} times`;
+        const place = { ...placeOf(first).place, parameter: planned.attack.parameter };
+        const message = `after ${planned.attack.form} ${loss.how}, ${losses.length} times`;
         yield { place, message, evidence: losses.flatMap(({ evidence }) => evidence) };
-        frail.add(call.tool);
+        frail.add(placeKey(first));
       }
     },
   },
@@ -571,24 +568,36 @@ export const securityRules = {
       const evidence = probes.slice(0, 1).map(({ started }) => started);
       if (spec.notWatched !== undefined) yield { message: spec.notWatched, evidence };
       if (spec.confined !== true) return;
-      const called = new Set(probes.flatMap(({ call }) => call?.tool ?? []));
-      const worked = workingTools(view);
-      const names = surface.tools.map(({ name }) => name);
-      const uncalled = names.filter((name) => !called.has(name));
-      const failing = names.filter((name) => called.has(name) && !worked.has(name));
-      if (uncalled.length > 0)
-        yield {
-          message: `${countOf(uncalled.length, "tool")} were not called: ${firstOf(uncalled)}`,
-          evidence,
-        };
-      if (failing.length > 0)
-        yield {
-          message: `no call without hostile arguments succeeded in the sandbox, so that what the tool does was not seen: ${firstOf(failing)}`,
-          evidence,
-        };
+      const callables = callablesOf(surface);
+      for (const [kind, what] of Object.entries(kindNames) as [Callable["kind"], string][]) {
+        // Tools without arguments are called, too.
+        const all = kind === "tool" ? surface.tools : callables.filter((each) => each.kind === kind);
+        const names = all.map(({ name }) => name);
+        const called = new Set(probes.flatMap((probe) => placeOf(probe).place?.[kind] ?? []));
+        const worked = workingOnes(view, kind);
+        const uncalled = names.filter((name) => !called.has(name));
+        const failing = names.filter((name) => called.has(name) && !worked.has(name));
+        if (uncalled.length > 0)
+          yield {
+            message: `${countOf(uncalled.length, what)} were not called: ${firstOf(uncalled)}`,
+            evidence,
+          };
+        if (failing.length > 0)
+          yield {
+            message: `no call without hostile arguments succeeded in the sandbox, so that what the ${what} does was not seen: ${firstOf(failing)}`,
+            evidence,
+          };
+      }
     },
   },
 } as const satisfies RuleTable;
+
+/** What callables are called in reports. */
+const kindNames: Readonly<Record<Callable["kind"], string>> = {
+  tool: "tool",
+  prompt: "prompt",
+  resource: "resource template",
+};
 
 /** The first of some names, and how many more there are. */
 function firstOf(names: readonly string[]): string {
@@ -602,7 +611,7 @@ const maxShownNames = 10;
 function lossIn(
   probe: ProbeView,
 ): { readonly how: string; readonly evidence: readonly number[] } | undefined {
-  const [exchange] = exchangesOf(probe.exchanges, "tools/call");
+  const exchange = plannedExchange(probe);
   if (exchange === undefined) return undefined;
   const { seq } = exchange.request;
   const end = endBefore(exchange, probe);
@@ -614,8 +623,8 @@ function lossIn(
 const kinds = ["read", "write", "run", "connect"] as const satisfies readonly (keyof Touched)[];
 
 /** Whether a hostile argument asks for the secret of a place: paths lead to files. */
-function isAskedFor(place: string, { call }: ProbeView): boolean {
-  return call?.attack?.aim === "read" && !place.startsWith("$");
+function isAskedFor(place: string, probe: ProbeView): boolean {
+  return plannedIn(probe)?.attack?.aim === "read" && !place.startsWith("$");
 }
 
 /** Arguments that ask for something else than a tool does have these aims; texts with the others do nothing by themselves. */

@@ -9,6 +9,7 @@ import {
   oncePerProblem,
   type RuleTable,
 } from "./check-view.ts";
+import { placeOf } from "./touched.ts";
 
 const ofHandshake: readonly unknown[] = ["initialize", "server/discover", "notifications/initialized"];
 
@@ -82,8 +83,7 @@ export const serverMessageRules = {
       for (const probe of probes) {
         const message = breakIn(probe);
         if (message === undefined) continue;
-        const place = probe.call === undefined ? {} : { tool: probe.call.tool };
-        yield { place, message, evidence: [probe.started, probe.finished] };
+        yield { ...placeOf(probe), message, evidence: [probe.started, probe.finished] };
       }
     },
   },

@@ -1,6 +1,7 @@
 import { type Exchange, perObject } from "../trace/trajectory.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
 import { type CheckView, exchangesOf, type Found, type ProbeView, resultOf } from "./check-view.ts";
+import { type Planned, placeOfPlanned, plannedMethods } from "./planned-requests.ts";
 
 /** Something that a server touched, as it is on record. */
 export type Access = EventOf<"server.access">;
@@ -34,11 +35,13 @@ export function ordinary(view: CheckView): readonly ProbeView[] {
   return attributed(view).filter(({ probe }) => probe !== "attack");
 }
 
-/** Tools of which a call without hostile arguments succeeded. */
-export function workingTools(view: CheckView): ReadonlySet<string> {
+/** The tools, prompts, or resources and templates of which a request without hostile arguments succeeded. */
+export function workingOnes(view: CheckView, kind: "tool" | "prompt" | "resource"): ReadonlySet<string> {
   return new Set(
-    ordinary(view).flatMap(({ call, exchanges }) =>
-      call !== undefined && exchangesOf(exchanges, "tools/call").some(isSuccess) ? call.tool : [],
+    ordinary(view).flatMap((probe) =>
+      exchangesOf(probe.exchanges, ...plannedMethods).some(isSuccess)
+        ? (placeOf(probe).place?.[kind] ?? [])
+        : [],
     ),
   );
 }
@@ -48,15 +51,30 @@ function isSuccess(exchange: Exchange): boolean {
   return result !== undefined && result["isError"] !== true;
 }
 
-/** What a probe called or read, as the place of what is found. */
-export function placeOf({ call, read }: ProbeView): Pick<Found, "place"> {
-  if (read !== undefined) return { place: { [read.kind]: read.name } };
-  return call === undefined ? {} : { place: { tool: call.tool } };
+/** What a probe called or read. */
+export function plannedIn({ call, read }: ProbeView): Planned | undefined {
+  return call ?? read;
+}
+
+/** The same as the place of what is found. */
+export function placeOf(probe: ProbeView): Pick<Found, "place"> {
+  const planned = plannedIn(probe);
+  return planned === undefined ? {} : { place: placeOfPlanned(planned) };
+}
+
+/** The same as a key of maps and sets. */
+export function placeKey(probe: ProbeView): string {
+  return JSON.stringify(placeOf(probe).place ?? {});
+}
+
+/** The request that was planned, in a probe of one. */
+export function plannedExchange({ exchanges }: ProbeView): Exchange | undefined {
+  return exchangesOf(exchanges, ...plannedMethods)[0];
 }
 
 /** When something happened in a probe, as the end of a sentence; "" in a call. */
-export function when({ call, read }: ProbeView): string {
-  return call === undefined && read === undefined ? " when it started" : "";
+export function when(probe: ProbeView): string {
+  return plannedIn(probe) === undefined ? " when it started" : "";
 }
 
 /** Whether the server was only started and asked what it lists. */
@@ -84,11 +102,11 @@ function keyOf({ access, target }: Access): string {
 
 /** What an access shows. */
 export function aboutAccess(probe: ProbeView, event: Access): Found {
-  const [request] = exchangesOf(probe.exchanges, "tools/call");
+  const exchange = plannedExchange(probe);
   return {
     ...placeOf(probe),
     message: whatHappened(event),
-    evidence: [...(request === undefined ? [] : [request.request.seq]), event.seq],
+    evidence: [...(exchange === undefined ? [] : [exchange.request.seq]), event.seq],
   };
 }
 

@@ -61,7 +61,7 @@ const attackAims = ["read", "command", "code", "request", "sql", "template", "si
 
 const attack = z
   .strictObject({
-    parameter: text.describe("The parameter that it is the argument of."),
+    parameter: text.describe("The parameter, or variable of a template, that it is the argument of."),
     aim: z
       .enum(attackAims)
       .describe("What would show that it worked, such as `read`: a planted secret in the result."),
@@ -72,7 +72,7 @@ const attack = z
         "True: a plain path, command or address, as users of the tool may give it. False: a form that gets around a check of the argument.",
       ),
   })
-  .meta({ id: "Attack", description: "A hostile argument of a call." });
+  .meta({ id: "Attack", description: "A hostile argument of a tool, a prompt, or a template of resources." });
 
 const touched = z
   .strictObject({
@@ -126,10 +126,19 @@ const plannedCall = z
 const plannedRead = z
   .strictObject({
     kind: z.enum(["resource", "prompt"]),
-    name: text.describe("The URI of the resource, or the name of the prompt."),
+    name: text.describe(
+      "The URI of the resource, or with `args` a template of URIs (RFC 6570); the name of the prompt.",
+    ),
     args: jsonObject
-      .describe("Made up for a prompt that requires arguments, so that the server may refuse them.")
+      .describe(
+        "Made up for a prompt that has arguments, and for the variables of a template, so that the server may refuse them.",
+      )
       .exactOptional(),
+    isRaw: z
+      .boolean()
+      .describe("Whether they stand in the URI without percent-encoding. Absent: they do not.")
+      .exactOptional(),
+    attack: attack.describe("The hostile argument in it. Absent: none is.").exactOptional(),
   })
   .meta({ id: "PlannedRead", description: "A resource that a check reads, or a prompt that it gets." });
 
@@ -153,6 +162,8 @@ export const acceptedFinding = z
     tool: text
       .describe("Name of the tool. Absent: any, and findings about the whole server.")
       .exactOptional(),
+    prompt: text.describe("Name of the prompt. Absent: any.").exactOptional(),
+    resource: text.describe("URI of the resource, or template of URIs. Absent: any.").exactOptional(),
     parameter: text.describe("Name of the parameter. Absent: any.").exactOptional(),
     reason: text.describe("Why it is accepted."),
     date: text.describe(
@@ -214,7 +225,7 @@ export const checkModel = z
       .exactOptional(),
     reads: z
       .array(plannedRead)
-      .describe("The resources to read and the prompts to get, in order; only for `reads`.")
+      .describe("The resources to read and the prompts to get, in order; only for `reads` and `security`.")
       .exactOptional(),
     notRead: z
       .array(text)

@@ -9,7 +9,10 @@ const placeSchema = z
     tool: z.string().describe("Name of the tool.").exactOptional(),
     resource: z.string().describe("URI of the resource, or template of URIs.").exactOptional(),
     prompt: z.string().describe("Name of the prompt.").exactOptional(),
-    parameter: z.string().describe("Name of the tool's or prompt's parameter.").exactOptional(),
+    parameter: z
+      .string()
+      .describe("Name of the parameter of the tool or prompt, or of the variable of the template.")
+      .exactOptional(),
     pointer: z.string().describe("JSON Pointer into the definition or the message.").exactOptional(),
   })
   .meta({ id: "FindingPlace", description: "Place of a finding; empty: the whole server." });

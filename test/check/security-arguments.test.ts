@@ -7,18 +7,15 @@ import { securityFindings, serverWith, whyNotWatched } from "./support.ts";
 const reason = await whyNotWatched();
 const note = reason === undefined ? "" : ` (SKIPPED: ${reason})`;
 
-/** Tools that look at an argument, and not enough, each with one that is careful, and the code of what is found in the first. */
-const tools: Readonly<
-  Record<
-    string,
-    {
-      readonly careless: string;
-      readonly careful: string;
-      readonly code?: string;
-      readonly description?: string;
-    }
-  >
-> = {
+/** What looks at an argument, and not enough, with the same that is careful, and the code of what is found in the first. */
+interface Pair {
+  readonly careless: string;
+  readonly careful: string;
+  readonly code?: string;
+  readonly description?: string;
+}
+
+const tools: Readonly<Record<string, Pair>> = {
   // Looks at how a number begins.
   port: {
     careless: `if (Number.isNaN(parseInt(path))) throw new Error("no number");
@@ -92,7 +89,68 @@ const tools: Readonly<
   },
 };
 
-/** A server with all tools. The argument of each is by default the name of a picture. */
+const inFolder = `const real = realpathSync(resolve(folder, path));
+  if (!real.startsWith(folder + sep)) throw new Error("outside"); return readFileSync(real, "utf8");`;
+const almostInFolder = `const file = resolve(folder, path);
+  if (!file.startsWith(folder)) throw new Error("outside"); return readFileSync(file, "utf8");`;
+const decoded = "path = decodeURIComponent(path);";
+const sql = `const { DatabaseSync } = await import("node:sqlite");
+  const database = new DatabaseSync(":memory:");
+  database.exec("CREATE TABLE notes (title TEXT, body TEXT); INSERT INTO notes VALUES ('plan', 'Buy milk.')");
+  const select = "SELECT body FROM notes WHERE title = ";`;
+
+const prompts: Readonly<Record<string, Pair>> = {
+  review: {
+    careless: `return execSync("echo " + path, { encoding: "utf8" });`,
+    careful: `return execFileSync("echo", ["--", path], { encoding: "utf8" });`,
+    code: "security/command-injection",
+  },
+  explain: { careless: almostInFolder, careful: inFolder, code: "security/path-escape" },
+  summarize: {
+    careless: `if (!path.startsWith("http://pages.")) throw new Error("no page"); return (await fetch(path)).text();`,
+    careful: `if (!path.startsWith("http://pages.")) throw new Error("no page");
+      return (await fetch(path, { redirect: "error" })).text();`,
+    code: "security/request-escape",
+  },
+  greet: {
+    careless: `return path.replaceAll(/\\{\\{(\\d+)\\*(\\d+)\\}\\}/g, (_, a, b) => String(a * b));`,
+    careful: `return "Hello " + path;`,
+    code: "security/template-injection",
+  },
+  sign: {
+    careless: `return "Sign with " + process.env.MCPVALS_PLANTED_TOKEN;`,
+    careful: `return "Sign with your key";`,
+    code: "security/secret-shown",
+  },
+  ends: {
+    careless: `if (path.length > 1000) process.exit(1); return "done";`,
+    careful: `return "done";`,
+    code: "security/denial",
+  },
+};
+
+const templates: Readonly<Record<string, Pair>> = {
+  "notes://{path}": {
+    careless: decoded + almostInFolder,
+    careful: decoded + inFolder,
+    code: "security/path-escape",
+  },
+  // What is encoded reaches no shell as a command.
+  "log://{path}": {
+    careless: `return execSync("echo " + path, { encoding: "utf8" });`,
+    careful: `return execFileSync("echo", ["--", path], { encoding: "utf8" });`,
+    code: "security/command-injection",
+  },
+  "rows://notes{?path}": {
+    careless: `path = new URLSearchParams(path).get("path"); ${sql}
+      return JSON.stringify(database.prepare(select + "'" + path + "'").all());`,
+    careful: `path = new URLSearchParams(path).get("path"); ${sql}
+      return JSON.stringify(database.prepare(select + "?").all(path));`,
+    code: "security/sql-injection",
+  },
+};
+
+/** A server with all of them. The argument of each tool is by default the name of a picture. */
 function pictureServer(kind: "careless" | "careful"): string {
   const imports = `
     const { execFileSync, execSync } = await import("node:child_process");
@@ -106,15 +164,24 @@ function pictureServer(kind: "careless" | "careful"): string {
       const run = async () => { ${tool[kind]} };
       try { return say(await run()); } catch (error) { return { ...say(error.message), isError: true }; }`,
   );
+  const ofKind = (of: Readonly<Record<string, Pair>>): Readonly<Record<string, string>> =>
+    mapValues(of, (pair) => `${imports} ${pair[kind]}`);
   const descriptions = JSON.stringify(
     mapValues(tools, ({ description = "What it is about" }) => description),
   );
-  return serverWith(calls, { parameter: "PARAMETER" })
-    .replace(`description: "PARAMETER"`, `description: ${descriptions}[name], default: "a.png"`)
+  return serverWith(calls, {
+    parameter: "A path or URL",
+    prompts: ofKind(prompts),
+    templates: ofKind(templates),
+  })
+    .replace(
+      `type: "string", description: parameter`,
+      `type: "string", description: ${descriptions}[name], default: "a.png"`,
+    )
     .replace("readOnlyHint: true", "readOnlyHint: false");
 }
 
-describe.skipIf(reason !== undefined)(`a tool that looks at an argument, and not enough${note}`, () => {
+describe.skipIf(reason !== undefined)(`what looks at an argument, and not enough${note}`, () => {
   const findings = new Map<string, readonly Finding[]>();
   beforeAll(async () => {
     for (const kind of ["careless", "careful"] as const) {
@@ -124,20 +191,41 @@ describe.skipIf(reason !== undefined)(`a tool that looks at an argument, and not
     }
   });
 
-  const codesOf = (kind: string, tool: string): readonly string[] => [
+  const codesOf = (kind: string, key: "tool" | "prompt" | "resource", name: string): readonly string[] => [
     ...new Set(
       findings
         .get(kind)
-        ?.flatMap(({ code, severity, place }) =>
-          place?.tool === tool && severity === "error" ? [code] : [],
-        ),
+        ?.flatMap(({ code, severity, place }) => (place[key] === name && severity === "error" ? [code] : [])),
     ),
   ];
 
-  it.each(Object.entries(tools))("%s", (name, { code }) => {
-    expect([codesOf("careless", name), codesOf("careful", name)]).toEqual([
+  it.each(
+    Object.entries({ tool: tools, prompt: prompts, resource: templates }).flatMap(([key, pairs]) =>
+      Object.entries(pairs).map(
+        ([name, { code }]) => [key as "tool" | "prompt" | "resource", name, code] as const,
+      ),
+    ),
+  )("%s %s", (key, name, code) => {
+    expect([codesOf("careless", key, name), codesOf("careful", key, name)]).toEqual([
       code === undefined ? [] : [code],
       [],
     ]);
+  });
+
+  it("findings of prompts and templates have the parameter, and forms that are only in a URI as it is", () => {
+    const placesOf = (code: string): readonly unknown[] =>
+      findings.get("careless")?.flatMap((each) => (each.code === code ? [each.place] : [])) ?? [];
+    expect(placesOf("security/command-injection")).toEqual(
+      expect.arrayContaining([
+        { prompt: "review", parameter: "path" },
+        { resource: "log://{path}", parameter: "path" },
+      ]),
+    );
+    const { message } = findings.get("careless")?.find(({ place }) => place.resource === "log://{path}") ?? {
+      message: "",
+    };
+    expect(message).toMatch(/what worked: ; and a command as it is in the URI/);
+    const ofCareful = findings.get("careful")?.filter(({ place }) => place.prompt ?? place.resource);
+    expect(ofCareful).toEqual([]);
   });
 });

@@ -204,7 +204,7 @@ describe.skipIf(reason !== undefined)(`a tool${note}`, () => {
 
   it("is blamed for an end of the server if the same call ends it each time", () => {
     expect(found.ends).toEqual([
-      "denial: after a text of 400000 characters the server ended (exit code 1), 5 times",
+      "denial: after a text of 250000 characters the server ended (exit code 1), 5 times",
     ]);
     expect(found.wears_out).toEqual([]);
   });

@@ -246,6 +246,7 @@ it("a finding that is accepted is info, with its reason, and fails nothing", asy
         accepted: [
           { code: "call/crash", tool: "crash", reason: "It is a test.", date: "2026-11-29" },
           { code: "call/crash", tool: "gone", reason: "It was repaired.", date: "2026-11-29" },
+          { code: "call/crash", prompt: "ask", reason: "It is another one.", date: "2026-11-29" },
           { code: "security/any-path", reason: "Nothing looks for it here.", date: "2026-11-29" },
         ],
       },
@@ -256,7 +257,10 @@ it("a finding that is accepted is info, with its reason, and fails nothing", asy
   });
   expect([code, stderr.match(/check\.accepted: .*/g)]).toEqual([
     0,
-    [expect.stringContaining("nothing was found that fits call/crash, tool gone")],
+    [
+      expect.stringContaining("nothing was found that fits call/crash, tool gone"),
+      expect.stringContaining("nothing was found that fits call/crash, prompt ask"),
+    ],
   ]);
   const { runs } = JSON.parse(readFileSync(join(folder.path, "r.sarif"), "utf8")) as {
     runs: { results: { ruleId: string; level: string; suppressions?: { justification: string }[] }[] }[];

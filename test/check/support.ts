@@ -148,26 +148,49 @@ export function serverWith(
   tools: Readonly<Record<string, string>>,
   {
     prompt = "Hello",
+    prompts = {},
+    templates = {},
     parameter = "A path",
   }: {
     readonly prompt?: string;
+    /** Prompts that take a text, each with what gives its message. */
+    readonly prompts?: Readonly<Record<string, string>>;
+    /** Templates of URIs that end with a text, each with what gives the text of the resource. */
+    readonly templates?: Readonly<Record<string, string>>;
     /** What they say about the text. */
     readonly parameter?: string;
   } = {},
 ): string {
-  const calls = Object.entries(tools).map(([name, call]) => `${name}: async ({ path }) => { ${call} },`);
+  const functions = (of: Readonly<Record<string, string>>): string =>
+    Object.entries(of)
+      .map(([name, work]) => `${JSON.stringify(name)}: async ({ path }) => { ${work} },`)
+      .join("\n");
   return `
 import { createInterface } from "node:readline";
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 const say = (text) => ({ content: [{ type: "text", text }] });
-const tools = { ${calls.join("\n")} };
+const tools = { ${functions(tools)} };
+const prompts = { ${functions(prompts)} };
+const templates = { ${functions(templates)} };
+const parameter = ${JSON.stringify(parameter)};
+const messageOf = (text) => ({ messages: [{ role: "user", content: { type: "text", text } }] });
+const argumentsGiven = [{ name: "path", description: parameter, required: true }];
 const results = {
-  initialize: () => ({ protocolVersion: "2025-11-25", capabilities: { tools: {}, prompts: {} }, serverInfo: { name: "s", version: "1" } }),
-  "prompts/list": () => ({ prompts: [{ name: "p", description: "Asks for it." }] }),
-  "prompts/get": () => ({ messages: [{ role: "user", content: { type: "text", text: ${JSON.stringify(prompt)} } }] }),
+  initialize: () => ({ protocolVersion: "2025-11-25", capabilities: { tools: {}, prompts: {}, resources: {} }, serverInfo: { name: "s", version: "1" } }),
+  "prompts/list": () => ({ prompts: [{ name: "p", description: "Asks for it." }, ...Object.keys(prompts).map((name) =>
+    ({ name, description: "Asks for it.", arguments: argumentsGiven }))] }),
+  "prompts/get": async ({ name, arguments: args }) => messageOf(name === "p" ? ${JSON.stringify(prompt)} : await prompts[name](args)),
+  "resources/list": () => ({ resources: [] }),
+  "resources/templates/list": () => ({ resourceTemplates: Object.keys(templates).map((uriTemplate) =>
+    ({ uriTemplate, name: uriTemplate, description: parameter })) }),
+  "resources/read": async ({ uri }) => {
+    const template = Object.keys(templates).find((each) => uri.startsWith(each.slice(0, each.indexOf("{"))));
+    const path = uri.slice(template.indexOf("{"));
+    return { contents: [{ uri, text: await templates[template]({ path }) }] };
+  },
   "tools/list": () => ({ tools: Object.keys(tools).map((name) => ({ name, description: "Does it.", annotations: { readOnlyHint: true },
-    inputSchema: { type: "object", properties: { path: { type: "string", description: ${JSON.stringify(parameter)} } }, required: ["path"] } })) }),
+    inputSchema: { type: "object", properties: { path: { type: "string", description: parameter } }, required: ["path"] } })) }),
   ping: () => ({}),
   "tools/call": ({ name, arguments: args }) => tools[name](args),
 };
@@ -179,6 +202,9 @@ createInterface({ input: process.stdin }).on("line", async (line) => {
   if (id === undefined || method === undefined) return;
   if (results[method] === undefined) return answer(id, { error: { code: -32601, message: "no such method" } });
   if (method === "tools/call" && !Object.hasOwn(tools, params.name)) return answer(id, { error: { code: -32602, message: "no such tool" } });
-  answer(id, { result: await results[method](params) });
+  let result;
+  try { result = await results[method](params); }
+  catch (error) { return answer(id, { error: { code: -32603, message: error.message } }); }
+  answer(id, { result });
 });`;
 }

@@ -128,8 +128,8 @@ async function checkOnce(
     onPlanned: () => isReported && waiting[Symbol.dispose](),
     onSnapshot: (file, listed) => writeError(`Wrote ${relative(cwd, file)}: ${listedText(listed)}`),
     onUnused: (entries) => {
-      for (const { code, server, tool, parameter } of entries) {
-        const place = Object.entries({ server, tool, parameter }).flatMap(([kind, name]) =>
+      for (const { code, server, tool, prompt, resource, parameter } of entries) {
+        const place = Object.entries({ server, tool, prompt, resource, parameter }).flatMap(([kind, name]) =>
           name === undefined ? [] : [`${kind} ${name}`],
         );
         writeError(

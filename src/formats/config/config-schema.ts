@@ -148,6 +148,8 @@ const check = closedObject({
         code: findingCode,
         server: optional(filledText, "Name of the server.", "any"),
         tool: optional(filledText, "Name of the tool.", "any, and findings about the whole server"),
+        prompt: optional(filledText, "Name of the prompt.", "any"),
+        resource: optional(filledText, "URI of the resource, or template of URIs.", "any"),
         parameter: optional(filledText, "Name of the parameter.", "any"),
         reason: filledText.describe("Why it is accepted."),
         date: z.iso
