@@ -45,7 +45,7 @@ const otherClient = "claude-ai";
 
 /**
  * Makes the calls of each tool with a server that was just started, among files that were just planted. After a loss the server is
- * started again; a tool that does not answer is not called again.
+ * started again; a tool that does not answer again and again is not called any more.
  */
 export async function probeSecurity(prober: Prober): Promise<void> {
   const { calls = [], reads = [], confined } = prober.check;
@@ -91,6 +91,8 @@ function startAndList(prober: Prober, clientName?: string): Promise<Session | un
  */
 const endRepetitions = 4;
 const hangRepetitions = 1;
+/** Requests of one tool, prompt or template that get no answer in time before no more of them are made. */
+const maxHangs = 2;
 
 /** A planned request, and which call or read it is. */
 interface Step {
@@ -128,6 +130,7 @@ async function probeSeries(
     const end = await prober.probe(planned.attack === undefined ? ordinaryProbe : "attack", work, about);
     return { hangs: end?.hangs === true, isDown: client.isLost || end?.isDown === true };
   };
+  let hangs = 0;
   for (const each of steps) {
     if (session === undefined) break;
     let end = await make(session, each);
@@ -137,8 +140,10 @@ async function probeSeries(
       if (session === undefined) break;
       end = await make(session, each);
     }
-    if (end.hangs) break;
-    if (end.isDown) session = await startAndList(prober);
+    hangs += end.hangs ? 1 : 0;
+    if (hangs === maxHangs) break;
+    // What still works on one request may touch something during the next.
+    if (end.hangs || end.isDown) session = await startAndList(prober);
   }
   if (session !== undefined && !session.client.isLost) {
     const { client, capabilities } = session;
@@ -569,6 +574,8 @@ export const securityRules = {
       if (spec.notWatched !== undefined) yield { message: spec.notWatched, evidence };
       if (spec.confined !== true) return;
       const callables = callablesOf(surface);
+      const tried = new Set(probes.map(plannedIn));
+      const left = [...(spec.calls ?? []), ...(spec.reads ?? [])].filter((planned) => !tried.has(planned));
       for (const [kind, what] of Object.entries(kindNames) as [Callable["kind"], string][]) {
         // Tools without arguments are called, too.
         const all = kind === "tool" ? surface.tools : callables.filter((each) => each.kind === kind);
@@ -580,6 +587,14 @@ export const securityRules = {
         if (uncalled.length > 0)
           yield {
             message: `${countOf(uncalled.length, what)} were not called: ${firstOf(uncalled)}`,
+            evidence,
+          };
+        const partly = [...new Set(left.map((planned) => placeOfPlanned(planned)[kind] ?? ""))].filter(
+          (name) => called.has(name),
+        );
+        if (partly.length > 0)
+          yield {
+            message: `not all hostile arguments were tried, since calls got no answer in time or the server was lost: ${firstOf(partly)}`,
             evidence,
           };
         if (failing.length > 0)

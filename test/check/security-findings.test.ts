@@ -155,6 +155,9 @@ const tools = {
     }
     return say("done");`,
   ends: `if (path.length > 1000) process.exit(1); return say("done");`,
+  waits: `if (path === "/mcpvals/home/.ssh/id_rsa") return new Promise(() => {});
+    if (path.startsWith("file:")) return new Promise(() => {});
+    return say("done");`,
   wears_out: `globalThis.calls = (globalThis.calls ?? 0) + 1;
     if (globalThis.calls === 20) process.exit(1);
     return say("done");`,
@@ -207,6 +210,12 @@ describe.skipIf(reason !== undefined)(`a tool${note}`, () => {
       "denial: after a text of 250000 characters the server ended (exit code 1), 5 times",
     ]);
     expect(found.wears_out).toEqual([]);
+  });
+
+  it("that does not answer twice is not called any more, and the check says so", () => {
+    expect(found.waits).toEqual([
+      expect.stringMatching(/^not-watched: not all hostile arguments were tried, .*: waits$/),
+    ]);
   });
 });
 
