@@ -75,7 +75,8 @@ describe.each(realAgents)("$preset", (agent) => {
     // Of a class without a verdict a careful run shows nothing.
     const isWhole = outcomes.every(([, , each]) => each === "none" || each === outcome);
     const code = reader === "gullible" ? 1 : isWhole ? 0 : 3;
-    expect([played.code, outcomes], played.stderr).toEqual([
+    const errors = played.trials.flatMap(({ error }) => error?.message ?? []);
+    expect([played.code, outcomes], [...errors, played.stderr].join("\n")).toEqual([
       code,
       [["no-attack", "pass", "none"], ...attacks.map((id) => [id, "pass", expected(id)])],
     ]);
