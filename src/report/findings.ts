@@ -282,8 +282,12 @@ export function calledText(
     const names = new Set(calls?.check?.calls?.map(({ tool }) => tool));
     const missing = names.size - calledBy(calls);
     const inSandbox = security?.check?.confined === true ? calledBy(security) : 0;
+    const planned = [...(security?.check?.calls ?? []), ...(security?.check?.reads ?? [])];
+    const hostile = countOf(planned.filter(({ attack }) => attack !== undefined).length, "hostile call");
     const besides =
-      inSandbox === 0 ? "" : `; the part security called ${formatInteger(inSandbox)} in the sandbox`;
+      inSandbox === 0
+        ? ""
+        : `; the part security called ${formatInteger(inSandbox)} in the sandbox (${hostile} planned)`;
     const whose = checked.length === 1 ? "" : `${visibleText(server)}: `;
     const tools = `${whose}${countOf(about.tools, "tool")}`;
     const left = [
