@@ -277,7 +277,7 @@ function usualText(args: JsonObject, { place, isAddress }: TextArgument): string
       key === null ? (asList(inner)[0] as Json | undefined) : (asObject(inner)[key] as Json | undefined),
     args,
   );
-  if (isAddress && !(typeof value === "string" && /^https?:/.test(value))) return pages.page;
+  if (isAddress && !(typeof value === "string" && /^(?:https?:|\d+$)/.test(value))) return pages.page;
   return typeof value === "string" ? value : "text";
 }
 
@@ -334,6 +334,9 @@ export function callablesOf({ tools, prompts, resourceTemplates }: Surface): rea
   ];
 }
 
+/** Names of texts that are often numbers. */
+const isNumbered = /(?:^id|Id|_id|ID)$|number|count|index|page$/;
+
 /** The schema of arguments that are all texts; `null`: there are none. */
 function textSchema(
   args: readonly {
@@ -343,7 +346,11 @@ function textSchema(
   }[],
 ): Json {
   if (args.length === 0) return null;
-  const properties = args.map(({ name, description }) => [name, { type: "string", description }] as const);
+  // The texts of a tool that are numbers have another type; here nothing says so but the name.
+  const properties = args.map(
+    ({ name, description }) =>
+      [name, { type: "string", description, ...(isNumbered.test(name) ? { examples: ["1"] } : {}) }] as const,
+  );
   return {
     type: "object",
     properties: Object.fromEntries(properties),

@@ -141,6 +141,13 @@ const templates: Readonly<Record<string, Pair>> = {
     careful: `return execFileSync("echo", ["--", path], { encoding: "utf8" });`,
     code: "security/command-injection",
   },
+  // Takes what begins as a number.
+  "items://{itemId}": {
+    careless: `if (!/^\\d/.test(path) || /[;&|]/.test(path)) throw new Error("no number");
+      return execSync("echo " + path, { encoding: "utf8" });`,
+    careful: `if (!/^\\d+$/.test(path)) throw new Error("no number"); return execSync("echo " + path, { encoding: "utf8" });`,
+    code: "security/command-injection",
+  },
   "rows://notes{?path}": {
     careless: `path = new URLSearchParams(path).get("path"); ${sql}
       return JSON.stringify(database.prepare(select + "'" + path + "'").all());`,
