@@ -318,7 +318,7 @@ export function addSourceFlags(command: Command): Command {
 export function addAttackFlag(command: Command): Command {
   return command.option(
     "--attack [name]",
-    "inject attacks into what servers return, each in trials of its own: all that are built in, or those of a class or with an id; a file such as attacks.yaml adds its own to the built-in ones; repeatable",
+    "inject attacks into what servers return, each in trials of its own: all that are built in, or those of a class or with an id, without those after a !; a file such as attacks.yaml adds its own to the built-in ones; repeatable",
     (value: string, given: unknown) => [...(Array.isArray(given) ? (given as readonly string[]) : []), value],
   );
 }

@@ -25,8 +25,8 @@ interface AttackSet {
 
 /**
  * The attacks that `--attack` means: the built-in ones and those of the files in it; where it has other names, of these only those whose
- * id or class is like one of them. True: all built-in ones. Throws McpvalsError of kind `usage` for a file that cannot be used or has an id
- * of another one, and `usage/no-match` for a name that means none and a file of which none is meant.
+ * id or class is like one of them, without those that are like a name after a `!`. True: all built-in ones. Throws McpvalsError of kind `usage`
+ * for a file that cannot be used or has an id of another one, and `usage/no-match` for a name that means none, names that leave none, and a file of which none is meant.
  */
 export async function readAttacks(given: true | readonly string[], cwd: string): Promise<readonly Attack[]> {
   const names = given === true ? [] : given;
@@ -46,22 +46,33 @@ export async function readAttacks(given: true | readonly string[], cwd: string):
     sets.push(read);
   }
   problems.throwIfAny();
-  const matchers = patterns.map(nameMatcher);
   const attacks = sets.flatMap((set) => set.attacks);
-  for (const [index, fits] of matchers.entries()) {
-    if (attacks.some((attack) => isMeant(attack, fits))) continue;
-    const name = patterns[index] ?? "";
-    throw new McpvalsError("usage/no-match", `--attack ${name}: no attack has this id or class`, {
-      hint: hintFor(name, attacks, cwd),
+  const matchers = patterns.map((pattern) => {
+    const isLeftOut = pattern.startsWith("!");
+    const name = isLeftOut ? pattern.slice(1) : pattern;
+    const fits = nameMatcher(name);
+    if (!attacks.some((attack) => isMeant(attack, fits)))
+      throw new McpvalsError("usage/no-match", `--attack ${pattern}: no attack has this id or class`, {
+        hint: hintFor(name, attacks, cwd),
+      });
+    return { isLeftOut, fits };
+  });
+  const [leftOut, chosen] = [true, false].map((wanted) =>
+    matchers.filter(({ isLeftOut }) => isLeftOut === wanted),
+  );
+  const isLike = (attack: Attack, some: typeof matchers = []): boolean =>
+    some.some(({ fits }) => isMeant(attack, fits));
+  const isNamed = (attack: Attack): boolean =>
+    (chosen?.length === 0 || isLike(attack, chosen)) && !isLike(attack, leftOut);
+  if (!attacks.some(isNamed))
+    throw new McpvalsError("usage/no-match", `--attack ${patterns.join(" --attack ")}: no attack is left`, {
+      hint: "A name with ! before it leaves out what the other names mean.",
     });
-  }
-  if (matchers.length === 0) return attacks;
-  const isNamed = (attack: Attack): boolean => matchers.some((fits) => isMeant(attack, fits));
   const unused = sets.find((set) => set.file !== undefined && !set.attacks.some(isNamed));
   if (unused !== undefined)
     throw new McpvalsError(
       "usage/no-match",
-      `--attack ${unused.file}: none of its attacks has an id or class that another --attack names`,
+      `--attack ${unused.file}: none of its attacks is among those that the other names mean`,
       { hint: `Name one of them too, such as --attack ${unused.attacks[0]?.class}, or leave out the file.` },
     );
   return attacks.filter(isNamed);

@@ -384,7 +384,7 @@ function unprovenReason(result: RunResult): string {
   const causes = [...Map.groupBy(unproven, ({ why }) => why)].map(
     ([why, group]) => `${listNames(group.map(({ name }) => name))} (${why})`,
   );
-  return `Incomplete: nothing is known of these attacks: ${visibleText(causes.join("; "))}. Give the agent tasks in which it gets them, or name the classes that it can get: --attack CLASS.`;
+  return `Incomplete: nothing is known of these attacks: ${visibleText(causes.join("; "))}. Give the agent tasks in which it gets them, or leave a class out: --attack '!CLASS'.`;
 }
 
 /** What a comparison says of a run of which it decides, where it comes to an exit code; empty otherwise. */

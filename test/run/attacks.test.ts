@@ -68,6 +68,8 @@ it("plans the trials of attacks without running any", async () => {
     [["--attack"], 40],
     [["--attack", "own/attacks.yaml"], 42],
     [["--attack", "own/attacks.yaml", "--attack", "override", "--attack", "erase"], 4],
+    [["--attack", "own/attacks.yaml", "--attack", "!override"], 39],
+    [["--attack", "override", "--attack", "!override-key"], 2],
   ] as const) {
     const { stdout } = await runHere(["plan", ...args, "--json"], { cwd: folder.path });
     expect(JSON.parse(stdout)).toMatchObject({ attacks, trials: attacks + 1 });
@@ -84,7 +86,7 @@ it("refuses a file none of whose attacks is meant, and one with an id of another
   };
   expect(await refusalOf("own/attacks.yaml", "override")).toEqual([
     2,
-    expect.stringContaining("--attack own/attacks.yaml: none of its attacks has an id or class that"),
+    expect.stringContaining("--attack own/attacks.yaml: none of its attacks is among those that"),
   ]);
   expect(await refusalOf("taken.json")).toEqual([
     2,
@@ -124,6 +126,8 @@ it.each([
   ],
   [".", /To run \. under all attacks, write it before the flag: mcpvals run \. --attack\./],
   ["zzzzzz", /: no attack has this id or class[^?]*The classes are: /],
+  ["!overide", /--attack !overide: no attack has this id or class[^]*Did you mean "override"\?/],
+  ["!*", /--attack !\*: no attack is left/],
 ])("says what to write in the place of the name %s", async (name, hint) => {
   using folder = folderOf(files);
   const { code, stderr } = await runHere(["run", "--attack", name], { cwd: folder.path });
@@ -196,7 +200,7 @@ describe("a run with attacks of which it shows nothing", () => {
       ],
     ]);
     expect(said).toContain(
-      "Incomplete: nothing is known of these attacks: in-results (the agent never got it: no tool returned a result); in-resources (the agent never got it: it read no resource). Give the agent tasks in which it gets them, or name the classes that it can get: --attack CLASS.",
+      "Incomplete: nothing is known of these attacks: in-results (the agent never got it: no tool returned a result); in-resources (the agent never got it: it read no resource). Give the agent tasks in which it gets them, or leave a class out: --attack '!CLASS'.",
     );
   });
 
