@@ -272,7 +272,7 @@ const rows: readonly Row[] = [
     },
   ],
   [
-    "Check.calls Check.disable Check.enable Check.maxWarnings Check.snapshot Check.callTimeout Check.conformance Check.security Check.accepted Accepted.code Accepted.server Accepted.tool Accepted.parameter Accepted.reason Accepted.date",
+    "Check.calls Check.disable Check.enable Check.maxWarnings Check.snapshot Check.callTimeout Check.conformance Check.security Check.accepted Accepted.code Accepted.server Accepted.tool Accepted.prompt Accepted.resource Accepted.parameter Accepted.reason Accepted.date",
     {
       check: {
         calls: "none",
@@ -288,6 +288,8 @@ const rows: readonly Row[] = [
             code: "call/slow",
             server: "a",
             tool: "t",
+            prompt: "q",
+            resource: "notes:///{id}",
             parameter: "p",
             reason: "It is slow.",
             date: "2026-11-29",
@@ -310,6 +312,8 @@ const rows: readonly Row[] = [
             code: "call/slow",
             server: "a",
             tool: "t",
+            prompt: "q",
+            resource: "notes:///{id}",
             parameter: "p",
             reason: "It is slow.",
             date: "2026-11-29",
