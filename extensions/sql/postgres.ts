@@ -148,6 +148,8 @@ export class PostgresDatabase implements Database {
 
 async function introduced(client: Client): Promise<Session> {
   await client.connect();
+  // Ends a statement whose connection is gone, if there was no time to cancel it. Before version 14 and on Windows there is no such setting.
+  await client.query("SET client_connection_check_interval = '1s'").catch(() => undefined);
   const { rows } = await client.query<{ pid: string }>("SELECT pg_backend_pid() AS pid");
   return { client, backend: rows[0]?.pid ?? "" };
 }

@@ -103,6 +103,15 @@ describe("PostgreSQL, which breaks", () => {
     await until([]);
   });
 
+  it("leaves no statement that goes on when it is killed", async () => {
+    {
+      await using sql = await startSql({ url });
+      sql.call("query", sleep, { timeout: "300s" }).catch(() => undefined);
+      await until(sleeping);
+    }
+    await until([]);
+  });
+
   it("says that a connection was lost in the middle, and has a new one for the next operation", async () => {
     await using sql = await startSql({ url });
     const answer = sql.call("expect", { ...sleep, empty: true });
