@@ -25,7 +25,15 @@ import {
 import { failedSecondStart } from "./lists.ts";
 import { requestOf } from "./planned-requests.ts";
 import { loopback } from "./requests.ts";
-import { asList, asObject, exact, isJsonObject, type JsonObject } from "../base/json.ts";
+import {
+  asList,
+  asObject,
+  exact,
+  isJsonObject,
+  type Json,
+  type JsonObject,
+  mapValues,
+} from "../base/json.ts";
 import { type EventBody, eventsOf, type TraceEvent } from "../model/event.ts";
 import { buildTrajectory } from "../trace/trajectory.ts";
 import type { ValidateSchema } from "../expect/tool-result.ts";
@@ -410,12 +418,22 @@ async function attackedCalls(
   ];
 }
 
-/** A read, and for a hostile variable of a template the same as it is in the URI, where percent-encoding makes a difference. */
+/**
+ * A read, and the same in other forms that give another URI: for a template with a slash before a variable, without the slash of an absolute
+ * path; with a hostile variable, also without percent-encoding.
+ */
 function readsFor(read: PlannedRead): readonly PlannedRead[] {
-  const raw: PlannedRead = { ...read, isRaw: true };
-  const isOther = read.kind === "resource" && read.attack !== undefined && read.attack.aim !== "size";
-  const uris = [read, raw].map((each) => requestOf(each).params["uri"]);
-  return isOther && uris[0] !== uris[1] ? [read, raw] : [read];
+  if (read.kind === "prompt") return [read];
+  const bare = { ...read, args: mapValues(read.args ?? {}, withoutSlash) };
+  const paths = /\/\{/.test(read.name) ? [read, bare] : [read];
+  const isRaw = read.attack !== undefined && read.attack.aim !== "size";
+  const all = paths.flatMap((each) => (isRaw ? [each, { ...each, isRaw }] : [each]));
+  const uris = all.map((each) => requestOf(each).params["uri"]);
+  return all.filter((_, index) => uris.indexOf(uris[index]) === index);
+}
+
+function withoutSlash(value: Json): Json {
+  return typeof value === "string" ? value.replace(/^\/(?!\/)/, "") : value;
 }
 
 /** Maximum number of resources that a check reads, and of prompts that it gets. */

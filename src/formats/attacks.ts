@@ -84,7 +84,8 @@ function hintFor(name: string, attacks: readonly Attack[], cwd: string): string 
   const parts = name.split(/[\s,]+/).filter((part) => part !== "");
   if (parts.length > 1)
     return `Give each name a flag of its own: ${parts.map((part) => `--attack ${part}`).join(" ")}.`;
-  if (existsSync(resolve(cwd, name))) return `${beforeFlag(name)} A file of attacks ends in .yaml or .json.`;
+  if (name !== "" && existsSync(resolve(cwd, name)))
+    return `${beforeFlag(name)} A file of attacks ends in .yaml or .json.`;
   const near = didYouMean(name, [...classes, ...attacks.map(({ id }) => id)]);
   const guess = near === undefined ? "" : `Did you mean "${near}"? `;
   return `${guess}The classes are: ${classes.join(", ")}. A file of attacks ends in .yaml or .json.`;

@@ -135,6 +135,13 @@ const templates: Readonly<Record<string, Pair>> = {
     careful: decoded + inFolder,
     code: "security/path-escape",
   },
+  // Looks at how a path begins that is an address of a file.
+  "file:///{+path}": {
+    careless: `if (!("/" + path).startsWith(folder + "/")) throw new Error("outside of the folder");
+      return readFileSync(new URL("file:///" + path), "utf8");`,
+    careful: `path = "/" + decodeURIComponent(path); ${inFolder}`,
+    code: "security/path-escape",
+  },
   // What is encoded reaches no shell as a command.
   "log://{path}": {
     careless: `return execSync("echo " + path, { encoding: "utf8" });`,

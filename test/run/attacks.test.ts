@@ -127,6 +127,7 @@ it.each([
   [".", /To run \. under all attacks, write it before the flag: mcpvals run \. --attack\./],
   ["zzzzzz", /: no attack has this id or class[^?]*The classes are: /],
   ["!overide", /--attack !overide: no attack has this id or class[^]*Did you mean "override"\?/],
+  ["!", /--attack !: no attack has this id or class[^]*hint: The classes are: /],
   ["!*", /--attack !\*: no attack is left/],
 ])("says what to write in the place of the name %s", async (name, hint) => {
   using folder = folderOf(files);
