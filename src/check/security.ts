@@ -44,8 +44,8 @@ import {
 const otherClient = "claude-ai";
 
 /**
- * Makes the calls of each tool with a server that was just started, among files that were just planted. After a loss the server is
- * started again; a tool that does not answer again and again is not called any more.
+ * Makes the requests of each tool, prompt and template with a server that was just started, among files that were just planted. After a
+ * loss the server is started again.
  */
 export async function probeSecurity(prober: Prober): Promise<void> {
   const { calls = [], reads = [], confined } = prober.check;
