@@ -179,7 +179,12 @@ export function endBefore(
   exchange: Exchange,
   probe: ProbeView,
 ): { readonly how: string; readonly seq: number } | undefined {
-  if (exchange.answer !== undefined || breakIn(probe) !== undefined) return undefined;
+  return exchange.answer === undefined ? endIn(probe) : undefined;
+}
+
+/** The same of a probe, whether the server had answered or not. */
+export function endIn(probe: ProbeView): { readonly how: string; readonly seq: number } | undefined {
+  if (breakIn(probe) !== undefined) return undefined;
   const [exited] = eventsOf(probe.events, "server.exited");
   if (exited !== undefined) return { how: exitText(exited, probe), seq: exited.seq };
   const [finished] = eventsOf(probe.events, "probe.finished");

@@ -113,6 +113,8 @@ export interface ProbeClient {
   /** Sends a request; its answer comes later. */
   start(method: string, params?: JsonObject, options?: RequestOptions): Promise<StartedRequest>;
   notify(method: string, params?: JsonObject): Promise<void>;
+  /** Waits until the connection is lost, at most for some milliseconds. */
+  waitForLoss(ms: number): Promise<void>;
   /** Sends a text that is not a message; it is recorded as the notification `mcpvals/malformed`. */
   sendText(text: string): Promise<void>;
 }

@@ -58,6 +58,7 @@ export class RawClient implements ProbeClient {
   readonly #problemOf: ReturnType<typeof createReceiveLimits>;
   /** What ends every request; undefined while the connection stands. */
   #lost: Extract<Answer, { readonly kind: "lost" }> | undefined;
+  readonly #loss = Promise.withResolvers<void>();
   /** What every request of the modern era has in its `_meta`. */
   #meta: JsonObject | undefined;
 
@@ -145,6 +146,10 @@ export class RawClient implements ProbeClient {
     await this.#send(wireMessage({ jsonrpc: "2.0", method, ...this.#withMeta(params) }));
   }
 
+  async waitForLoss(ms: number): Promise<void> {
+    if (this.#lost === undefined) await settlesWithin(this.#loss.promise, ms);
+  }
+
   async sendText(text: string): Promise<void> {
     await this.#send({ message: { jsonrpc: "2.0", method: "mcpvals/malformed" }, text });
   }
@@ -215,6 +220,7 @@ export class RawClient implements ProbeClient {
     const known = reason instanceof McpvalsError ? reason : undefined;
     this.#lost = { kind: "lost", ...withoutUndefined({ reason: known }) };
     for (const give of this.#waiting.values()) give(this.#lost);
+    this.#loss.resolve();
     this.#options.onLost(known);
   }
 }

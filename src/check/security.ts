@@ -11,7 +11,7 @@ import { profileOf, targetInProfile } from "./capability-profile.ts";
 import {
   answersPing,
   type CheckView,
-  endBefore,
+  endIn,
   exchangesOf,
   listKeys,
   isUnanswered,
@@ -91,6 +91,13 @@ function startAndList(prober: Prober, clientName?: string): Promise<Session | un
  */
 const endRepetitions = 4;
 const hangRepetitions = 1;
+/**
+ * How long the server may take to end after it answered a request, in milliseconds: waited for after the last ordinary and the last hostile
+ * one, which stand for those before them, and each time a hostile one is repeated.
+ */
+const lateEndMs = 100;
+/** Hostile requests before the one after which the server is down that may be the reason of it, where that one is not. */
+const maxEarlier = 2;
 /** Requests of one tool, prompt or template that get no answer in time before no more of them are made. */
 const maxHangs = 2;
 
@@ -117,33 +124,54 @@ async function probeSeries(
 ): Promise<{ readonly isReachable: boolean; readonly worked: Planned | undefined }> {
   let worked: Planned | undefined;
   let session = await startAndList(prober);
-  const make = async ({ client }: Session, { planned, about }: Step): Promise<CallEnd> => {
+  const isHostile = ({ planned }: Step): boolean => planned.attack !== undefined;
+  const make = async ({ client }: Session, step: Step, waits: boolean): Promise<CallEnd> => {
+    const { planned, about } = step;
     const { method, params } = requestOf(planned);
     const work = async (): Promise<CallEnd> => {
       const { kind, succeeded, answersPing } = await requestOrPing(client, method, params);
-      if (succeeded && planned.attack === undefined) worked = planned;
+      if (succeeded && !isHostile(step)) worked = planned;
       // What a tool begins and does not wait for is seen, too, once the server has answered something else.
       if (kind !== "none" && !client.isLost) await client.request("ping");
+      if (waits) await client.waitForLoss(lateEndMs);
       return { hangs: kind === "none", isDown: !answersPing };
     };
     const ordinaryProbe = "tool" in planned ? "call" : "read";
-    const end = await prober.probe(planned.attack === undefined ? ordinaryProbe : "attack", work, about);
+    const end = await prober.probe(isHostile(step) ? "attack" : ordinaryProbe, work, about);
     return { hangs: end?.hangs === true, isDown: client.isLost || end?.isDown === true };
   };
-  let hangs = 0;
-  for (const each of steps) {
-    if (session === undefined) break;
-    let end = await make(session, each);
-    let repetitions = each.planned.attack === undefined ? 0 : end.hangs ? hangRepetitions : endRepetitions;
-    for (; end.isDown && repetitions > 0; repetitions -= 1) {
+  let end: CallEnd = { hangs: false, isDown: false };
+  /** Makes a hostile request again, each time with a server that was just started; gives whether it was down after each. */
+  const repeat = async (step: Step, times: number): Promise<boolean> => {
+    for (let left = times; left > 0; left -= 1) {
       session = await startAndList(prober);
-      if (session === undefined) break;
-      end = await make(session, each);
+      if (session === undefined) return false;
+      end = await make(session, step, true);
+      if (!end.isDown) return false;
     }
+    return true;
+  };
+  /** Hostile requests of this session. */
+  let earlier: readonly Step[] = [];
+  let hangs = 0;
+  for (const [index, each] of steps.entries()) {
+    if (session === undefined) break;
+    const next = steps[index + 1];
+    end = await make(session, each, next === undefined || isHostile(next) !== isHostile(each));
+    if (isHostile(each) && end.isDown) {
+      const suspects = end.hangs ? [] : earlier;
+      let isReason = await repeat(each, end.hangs ? hangRepetitions : endRepetitions);
+      for (const step of suspects)
+        isReason ||= session !== undefined && (await repeat(step, endRepetitions + 1));
+      earlier = [];
+    } else if (isHostile(each)) earlier = [each, ...earlier].slice(0, maxEarlier);
     hangs += end.hangs ? 1 : 0;
     if (hangs === maxHangs) break;
     // What still works on one request may touch something during the next.
-    if (end.hangs || end.isDown) session = await startAndList(prober);
+    if (session !== undefined && (end.hangs || end.isDown)) {
+      session = await startAndList(prober);
+      earlier = [];
+    }
   }
   if (session !== undefined && !session.client.isLost) {
     const { client, capabilities } = session;
@@ -513,10 +541,12 @@ export const securityRules = {
       for (const [planned, probes] of Map.groupBy(view.probes, plannedIn)) {
         const [first] = probes;
         if (first === undefined || planned?.attack === undefined || frail.has(placeKey(first))) continue;
-        const losses = probes.flatMap((probe) => lossIn(probe) ?? []);
+        // At first it may have ended in the next probe.
+        const judged = lossIn(first) === undefined ? probes.slice(1) : probes;
+        const losses = judged.flatMap((probe) => lossIn(probe) ?? []);
         const [loss] = losses;
         // If a server that was just started goes on after the same request, it ended for another reason.
-        if (loss === undefined || losses.length < Math.max(2, probes.length)) continue;
+        if (loss === undefined || losses.length < Math.max(2, judged.length)) continue;
         const place = { ...placeOf(first).place, parameter: planned.attack.parameter };
         const message = `after ${planned.attack.form} ${loss.how}, ${losses.length} times`;
         yield { place, message, evidence: losses.flatMap(({ evidence }) => evidence) };
@@ -629,7 +659,7 @@ function lossIn(
   const exchange = plannedExchange(probe);
   if (exchange === undefined) return undefined;
   const { seq } = exchange.request;
-  const end = endBefore(exchange, probe);
+  const end = endIn(probe);
   if (end !== undefined) return { how: end.how, evidence: [seq, end.seq] };
   if (!isUnanswered(exchange, probe) || answersPing(probe)) return undefined;
   return { how: "the server answered neither it nor a ping", evidence: [seq, probe.finished] };

@@ -155,6 +155,7 @@ const tools = {
     }
     return say("done");`,
   ends: `if (path.length > 1000) process.exit(1); return say("done");`,
+  ends_later: `if (path.length > 1000) setTimeout(() => process.exit(2), 40); return say(path);`,
   waits: `if (path === "/mcpvals/home/.ssh/id_rsa") return new Promise(() => {});
     if (path.startsWith("file:")) return new Promise(() => {});
     return say("done");`,
@@ -208,6 +209,10 @@ describe.skipIf(reason !== undefined)(`a tool${note}`, () => {
   it("is blamed for an end of the server if the same call ends it each time", () => {
     expect(found.ends).toEqual([
       "denial: after a text of 250000 characters the server ended (exit code 1), 5 times",
+    ]);
+    // Of its long answer another part is read each time before the end.
+    expect(found.ends_later).toEqual([
+      "denial: after a text of 250000 characters the server ended (exit code 2), 5 times",
     ]);
     expect(found.wears_out).toEqual([]);
   });

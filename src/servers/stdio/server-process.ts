@@ -90,6 +90,8 @@ export class ServerProcess {
   readonly #lost = new AbortController();
   readonly #ended: Promise<void>;
   #isReading = false;
+  /** Whether all of stdout was read, so that a line after it has no end. */
+  #hasEnded = false;
   /** Settles when stdin accepts more data; shared by all waiting senders. */
   #drained: Promise<void> | undefined;
   #stopping: Promise<void> | undefined;
@@ -136,6 +138,7 @@ export class ServerProcess {
       this.#isReading = true;
       this.#process.stdout.on("data", (chunk: Buffer) => this.#reader.push(chunk));
       this.#process.stdout.once("end", () => {
+        this.#hasEnded = true;
         // Where the process was stopped, a line without an end was cut off.
         if (this.#stopping === undefined) this.#reader.end();
       });
@@ -188,6 +191,8 @@ export class ServerProcess {
     if (excess !== undefined) return this.#break(excessive(this.#name, excess));
     const wire = parseMessage(line);
     if (wire !== undefined) return this.#clients.receive(wire);
+    // A message that was cut off as the program ended is no log line: its end is on record.
+    if (this.#hasEnded && mayBeMessage(line)) return;
     if (line.some((byte) => byte !== 0x20 && byte !== 0x09)) this.#watchers.invalidLine(line);
   }
 
