@@ -12,6 +12,7 @@ import {
   type TrialDocument,
   type TrialUpdate,
   unpackRows,
+  unpackTrial,
 } from "../../src/report/documents/documents.ts";
 import { setOutage } from "./connection.ts";
 
@@ -62,7 +63,7 @@ function serverData(): DataSource {
     runs: () => get("api/runs"),
     run: async (run) => unpacked(await get(`api/runs/${encodeURIComponent(run)}`)),
     servers: (run) => get(`api/runs/${encodeURIComponent(run)}/servers`),
-    trial: (run, trial) => get(trialPath(run, trial)),
+    trial: async (run, trial) => unpackTrial(await get(trialPath(run, trial))),
     content: ({ run, trial, seq, pointer, from, length }) => {
       const query = new URLSearchParams({ pointer, from: String(from), length: String(length) });
       return get(`${trialPath(run, trial)}/events/${seq}?${query}`);
@@ -143,7 +144,7 @@ function reportData({ run, servers, trials }: ReportDocument): DataSource {
   return {
     run: async () => unpacked(run),
     servers: () => Promise.resolve(servers),
-    trial: async (_, id) => trialOf(id).document,
+    trial: async (_, id) => unpackTrial(trialOf(id).document),
     content: async ({ trial, seq, pointer, from, length }) => {
       const event = trialOf(trial).events[String(seq)];
       const text = event === undefined ? undefined : contentText(event, pointer);

@@ -4,6 +4,7 @@ import { McpvalsError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
 import {
   contentPart,
+  packTrial,
   type RunRow,
   type RunsDocument,
   type ServersDocument,
@@ -160,7 +161,7 @@ async function apiAnswer(
       return notFound();
   }
   if (trial === undefined) return notFound();
-  if (inner === undefined) return jsonAnswer(await record.trial(trial));
+  if (inner === undefined) return jsonAnswer(packTrial(await record.trial(trial)));
   if (inner === "live" && seq === undefined) return followTrial(record, trial, signal);
   const number = wholeNumber(seq);
   const from = wholeNumber(query.get("from") ?? "0");
@@ -176,7 +177,7 @@ function jsonAnswer(document: object): Response {
     /[\u0080-\uffff]/g,
     (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
-  return new Response(json, { headers: { "content-type": "application/json" } });
+  return new Response(Buffer.from(json, "latin1"), { headers: { "content-type": "application/json" } });
 }
 
 function decodeSegment(text: string): string {

@@ -9,6 +9,7 @@ import {
   type ReportTrial,
   type ServersDocument,
   type TrialRow,
+  packTrial,
   unpackRows,
 } from "./documents/documents.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
@@ -64,7 +65,7 @@ async function* dataPieces(
   let left = maxTrials;
   let before = "";
   for (const { id } of unpackRows(run.trials).toSorted(unpassedFirst)) {
-    const document = await record.trial(id);
+    const document = packTrial(await record.trial(id));
     const trial: ReportTrial = {
       document,
       events: someEvents(record.events(id), Math.min(left, maxEvents)),

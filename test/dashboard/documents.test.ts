@@ -181,7 +181,7 @@ describe("the documents of a run", () => {
     expect(await cut.run(cut.id)).toMatchObject({ state: "damaged", problem });
     const listed = async (): Promise<unknown> => (await cut.json<RunsDocument>("runs")).runs;
     expect(await listed()).toMatchObject([{ state: "damaged", problem }]);
-    const { result } = await cut.json<TrialDocument>(`runs/${cut.id}/trials/t1`);
+    const { result } = await cut.trial(cut.id, "t1");
     expect(result?.error?.message).toBe(
       "the journal lacks the end of this trial, so nothing shows how it ended",
     );
@@ -255,7 +255,7 @@ describe("the document of a trial", () => {
   let trial: TrialDocument;
   beforeAll(async () => {
     opened = await runAndOpen(agentConfig({ trials: 3 }, 3000));
-    trial = await opened.json<TrialDocument>(`runs/${opened.id}/trials/t2`);
+    trial = await opened.trial(opened.id, "t2");
   });
   afterAll(() => opened[Symbol.asyncDispose]());
 
@@ -363,7 +363,7 @@ it("finds the events of a trial whose secrets were removed", async () => {
   const plan = { go: [{ call: "idle", args: { key: "${API_TOKEN}" } }, { say: "${API_TOKEN} is done" }] };
   const config = agentConfig({ agent: { type: "scripted", plan } });
   await using opened = await runAndOpen(config, { env: { API_TOKEN: secret } });
-  const trial = await opened.json<TrialDocument>(`runs/${opened.id}/trials/t1`);
+  const trial = await opened.trial(opened.id, "t1");
   expect(JSON.stringify(trial)).not.toContain(secret);
   expect(trial.events.map(({ seq }) => seq)).toEqual(trial.events.map((_, index) => index + 1));
   const journal = readFileSync(join(opened.path, ".mcpvals/runs", opened.id, "journal.jsonl"), "utf8");

@@ -5,7 +5,6 @@ import {
   type RunsDocument,
   type RunUpdate,
   type TraceItem,
-  type TrialDocument,
   type TrialRow,
   type TrialUpdate,
   packRows,
@@ -82,7 +81,7 @@ it("tells of a trial as it goes on", async () => {
   const updates = await dashboard.live<TrialUpdate>(path);
   const items = new Map<number, TraceItem>();
   for (const item of updates.flatMap((update) => update.items)) items.set(item.seq, item);
-  const document = await dashboard.json<TrialDocument>(`runs/${id}/trials/t1`);
+  const document = await dashboard.trial(id, "t1");
   expect([...items.values()].toSorted((a, b) => a.seq - b.seq)).toEqual(document.items);
   expect(updates.flatMap(({ events }) => events)).toEqual(document.events);
   expect(document.result?.verdict).toBe("pass");
@@ -105,7 +104,7 @@ it("loses nothing of a run that was killed", async () => {
     ["cut-off", "skip"],
     ["not-run", "skip"],
   ]);
-  const trial = await dashboard.json<TrialDocument>(`runs/${id}/trials/t2`);
+  const trial = await dashboard.trial(id, "t2");
   expect(trial.items.some(({ kind }) => kind === "step")).toBe(true);
   expect(trial.result?.error?.code).toBe("run/interrupted");
   expect(trial.row.state).toBe("cut-off");

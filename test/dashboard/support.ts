@@ -4,9 +4,12 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import {
   type PackedRun,
+  type PackedTrial,
   type RunDocument,
   type RunsDocument,
+  type TrialDocument,
   unpackRows,
+  unpackTrial,
 } from "../../src/report/documents/documents.ts";
 import { type ServedDashboard, serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";
@@ -64,6 +67,7 @@ export interface OpenDashboard extends AsyncDisposable {
   /** The document at a path of the API. Throws for an error. */
   json<T>(path: string): Promise<T>;
   run(id: string): Promise<RunDocument>;
+  trial(run: string, id: string): Promise<TrialDocument>;
   /** The messages of a live view, until it ends or `isEnough`. */
   live<T>(path: string, isEnough?: (messages: readonly T[]) => boolean): Promise<readonly T[]>;
 }
@@ -86,6 +90,8 @@ export async function openDashboard(cwd: string): Promise<OpenDashboard> {
       const { trials, ...run } = await json<PackedRun>(`runs/${encodeURIComponent(id)}`);
       return { ...run, trials: unpackRows(trials) };
     },
+    trial: async (run, id) =>
+      unpackTrial(await json<PackedTrial>(`runs/${encodeURIComponent(run)}/trials/${id}`)),
     live: <T>(path: string, isEnough: (messages: readonly T[]) => boolean = () => false) =>
       new Promise<readonly T[]>((done, fail) => {
         const messages: T[] = [];

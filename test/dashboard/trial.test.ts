@@ -93,7 +93,7 @@ beforeAll(async () => {
   if (!hasBrowser) return;
   dashboard = await runAndOpen(config, { args: ["run", "--reporter", "html=report.html"] });
   report = join(dashboard.path, "report.html");
-  trial = await dashboard.json<TrialDocument>(`runs/${dashboard.id}/trials/t1`);
+  trial = await dashboard.trial(dashboard.id, "t1");
   browser = await startBrowser();
 });
 afterAll(async () => {
@@ -275,7 +275,7 @@ describe.skipIf(!hasBrowser)("the page of a trial", { timeout: 120_000 }, () => 
   ])("brings the selected item and its details into view on %s", async (_, width) => {
     await using opened = await open({ theme: "light", width });
     const { page, go } = opened;
-    const long = await dashboard.json<TrialDocument>(`runs/${dashboard.id}/trials/t3`);
+    const long = await dashboard.trial(dashboard.id, "t3");
     const calls = long.items.filter(({ kind }) => kind === "call");
     const selected = page.locator("main [aria-pressed=true]");
     const inView = async (): Promise<boolean> => {

@@ -310,6 +310,12 @@ export interface TrialDocument {
   readonly nextOfTask?: string;
 }
 
+/** A trial as it is sent. */
+export interface PackedTrial extends Omit<TrialDocument, "items" | "events"> {
+  readonly items: PackedRows<TraceItem>;
+  readonly events: PackedRows<EventRow>;
+}
+
 /** A part of a large text. */
 export interface ContentPart {
   readonly text: string;
@@ -410,7 +416,7 @@ export interface ReportDocument {
 }
 
 export interface ReportTrial {
-  readonly document: TrialDocument;
+  readonly document: PackedTrial;
   /** Events as they were recorded, by their numbers. Those that are absent did not fit. */
   readonly events: Readonly<Record<string, Json>>;
 }
@@ -466,6 +472,14 @@ export function packRows<Row extends object>(rows: readonly Row[]): PackedRows<R
   const packer = new RowPacker<Row>();
   for (const row of rows) packer.add(row);
   return packer.packed();
+}
+
+export function packTrial({ items, events, ...trial }: TrialDocument): PackedTrial {
+  return { ...trial, items: packRows(items), events: packRows(events) };
+}
+
+export function unpackTrial({ items, events, ...trial }: PackedTrial): TrialDocument {
+  return { ...trial, items: unpackRows(items), events: unpackRows(events) };
 }
 
 /** Packs rows as they are added, so that they need not stay in memory. */
