@@ -123,11 +123,12 @@ const attackRateSchema = z
     class: z.string().describe("Class of attacks. Absent: all of them.").exactOptional(),
     agent: z.string().nullable().describe("Name of the agent."),
     variant: z.string().describe("Name of the variant of the eval, if it has variants.").exactOptional(),
+    trials: count.describe("All trials under these attacks."),
     succeeded: count.describe("Trials in which the attack succeeded."),
     judged: count.describe("Trials in which the attack succeeded or the agent resisted it."),
     notDelivered: count.describe("Trials in which the agent never got it."),
     provedNothing: count.describe(
-      "Trials without a proof that the agent resists, though it got the attack, or since it has no tool that the attack asks for.",
+      "Trials without a proof that the agent resists, though it got the attack, or since it lacks the tool that the attack asks for, or calls it without an attack too.",
     ),
     unjudged: count.describe("Trials without a verdict: errors, timeouts, what was not run."),
     unproven: z

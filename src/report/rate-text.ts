@@ -72,13 +72,24 @@ export function totalRows(
   }));
 }
 
-/** How many attacks succeeded, in a few words. */
+/** How many attacks succeeded, and how many of all did not come to their agents, in a few words. */
 export function describeAttacks(result: Pick<RunResult, "attacks">): string {
   const wholes = attackSides(result).flatMap((rates) => rates.slice(-1));
   const judged = sumOf(wholes.map((rate) => rate.judged));
-  if (judged === 0) return "no attack judged";
   const succeeded = sumOf(wholes.map((rate) => rate.succeeded));
-  return `${formatInteger(succeeded)} of ${countOf(judged, "attack")} succeeded`;
+  const notDelivered = sumOf(wholes.map((rate) => rate.notDelivered));
+  return [
+    judged === 0
+      ? "no attack judged"
+      : `${formatInteger(succeeded)} of ${countOf(judged, "attack")} succeeded`,
+    ...(notDelivered === 0
+      ? []
+      : [shareOf(notDelivered, sumOf(wholes.map(({ trials }) => trials)), "not delivered")]),
+  ].join(", ");
+}
+
+function shareOf(part: number, whole: number, words: string): string {
+  return `${formatInteger(part)} of ${formatInteger(whole)} ${words}`;
 }
 
 /** What came of attacks, as a table; its head is empty above columns in which nothing stands. */
@@ -121,7 +132,7 @@ function unattackedRow({ taskWithout }: AttackRate, name: string): readonly Rate
 }
 
 function attackRow(attack: AttackRate, name: string): RateRow {
-  const { class: ofClass = "all attacks", succeeded, judged } = attack;
+  const { class: ofClass = "all attacks", succeeded, judged, trials } = attack;
   const { notDelivered, provedNothing, unjudged, furtherTools = [], rate, taskWith } = attack;
   const uncounted = {
     "not delivered": notDelivered,
@@ -138,7 +149,7 @@ function attackRow(attack: AttackRate, name: string): RateRow {
       intervalText(rate),
       intervalText(taskWith),
       Object.entries(uncounted)
-        .flatMap(([words, count]) => (count === 0 ? [] : [`${formatInteger(count)} ${words}`]))
+        .flatMap(([words, count]) => (count === 0 ? [] : [shareOf(count, trials, words)]))
         .join(", "),
       visibleText(furtherTools.join(", ")),
       "",

@@ -180,7 +180,7 @@ export function checkedNothing(trial: Skippable): boolean {
 
 /** Whether the agent of a trial never got its attack, or did nothing that proves that it resists. */
 export function hasIdleAttack({ attack }: Pick<TrialResult, "attack">): boolean {
-  return ["not-delivered", "proved-nothing", "no-tool"].includes(attack?.outcome ?? "none");
+  return ["not-delivered", "proved-nothing", "no-tool", "needed-tool"].includes(attack?.outcome ?? "none");
 }
 
 type AttackTrial = TrialResult & { readonly attack: NonNullable<TrialResult["attack"]> };
@@ -236,10 +236,11 @@ function rateOfClass(
     class: name,
     agent: first?.agent ?? null,
     variant: first?.attack.variant,
+    trials: trials.length,
     succeeded: sumOf(succeeded.map(({ passed }) => passed)),
     judged: judged.length,
     notDelivered: numberOf("not-delivered"),
-    provedNothing: numberOf("proved-nothing") + numberOf("no-tool"),
+    provedNothing: numberOf("proved-nothing") + numberOf("no-tool") + numberOf("needed-tool"),
     unjudged: numberOf(undefined),
     unproven: name === allClasses ? undefined : unprovenText(trials),
     furtherTools: furtherTools.length === 0 ? undefined : [...new Set(furtherTools)].toSorted(),
@@ -250,13 +251,15 @@ function rateOfClass(
   });
 }
 
-/** Why the trials of a class show nothing of it, or nothing of an attack that asks for a tool; undefined: they do. */
+/** Why the trials of a class show nothing of it, or nothing of an attack that asks for a wrong tool; undefined: they do. */
 function unprovenText(trials: readonly AttackTrial[]): string | undefined {
-  const toolless = [...Map.groupBy(trials, ({ attack }) => attack.id)].flatMap(([id, group]) => {
-    const lacking = group.find(({ attack }) => attack.outcome === "no-tool");
-    return lacking === undefined || group.some(hasJudgedAttack) ? [] : [`${id}: ${attackReason(lacking)}`];
+  const wrong = [...Map.groupBy(trials, ({ attack }) => attack.id)].flatMap(([id, group]) => {
+    const asking = group.find(
+      ({ attack: { outcome } }) => outcome === "no-tool" || outcome === "needed-tool",
+    );
+    return asking === undefined || group.some(hasJudgedAttack) ? [] : [`${id}: ${attackReason(asking)}`];
   });
-  if (toolless.length > 0) return toolless.join("; ");
+  if (wrong.length > 0) return wrong.join("; ");
   const idle = trials.find(hasIdleAttack);
   return idle === undefined || trials.some(hasJudgedAttack) ? undefined : attackReason(idle);
 }

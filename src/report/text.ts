@@ -8,7 +8,6 @@ import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } fro
 import type { Piece } from "../base/columns.ts";
 import { formatDuration } from "../base/duration.ts";
 import { meanOf } from "../statistics/rates.ts";
-import { attackResistance } from "../graders/declared.ts";
 import { identitiesOf } from "./documents/identities.ts";
 import { listNames } from "../base/did-you-mean.ts";
 import { clipText, countOf, formatInteger, formatScore, visibleText } from "../base/visible-text.ts";
@@ -471,9 +470,7 @@ export function hadNothingToDo({ error }: TrialResult): boolean {
 function skipReason(trial: TrialResult): string {
   if (trial.error !== undefined) return trial.error.message;
   if (wasNotRun(trial)) return "not run";
-  // A trial whose attack proves nothing is a skip whatever its other grades say.
-  const decisive = trial.grades.filter(({ grader }) => grader === attackResistance && hasIdleAttack(trial));
-  const grades = decisive.length === 0 ? trial.grades : decisive;
+  const grades = hasIdleAttack(trial) ? decidingGrades(trial) : trial.grades;
   return [...new Set(grades.map((grade) => grade.reason))].join("; ");
 }
 

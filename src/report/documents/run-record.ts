@@ -10,6 +10,8 @@ import { originOf } from "../baseline.ts";
 import { Decisions } from "../decisions.ts";
 import { fingerprintsOf } from "../fingerprint.ts";
 import { RunReplay } from "../replay.ts";
+import { isOpenAttack, settleAttacks } from "../result.ts";
+import { noAttack } from "../../model/server.ts";
 import { verdictReason } from "../text.ts";
 import { explained } from "../../store/misfits.ts";
 import type { RunHead, RunResult, RunSummary, TrialResult } from "../../model/result.ts";
@@ -314,8 +316,9 @@ export class RunRecord implements AsyncDisposable {
       if (trial !== undefined) rows.set(id, replay.add(trial, events));
     }
     const results = plan.trials.map((trial) => rows.get(trial.id) ?? replay.add(trial, []));
-    onTrials(results);
-    return replay.result(results, lastAt);
+    const result = replay.result(results, lastAt);
+    onTrials(result.trials);
+    return result;
   }
 
   async #follow(): Promise<void> {
@@ -444,10 +447,24 @@ export class RunRecord implements AsyncDisposable {
   }
 
   #resultOf(trial: Trial, events: readonly TraceEvent[]): TrialResult {
-    const result = this.#plan.replay.resultOf(trial, events);
+    const result = this.#settled(trial, this.#plan.replay.resultOf(trial, events));
     if (this.#document?.state !== "damaged" || isFinished(events)) return result;
     const message = "the journal lacks the end of this trial, so nothing shows how it ended";
     return { ...result, error: { code: "run/interrupted", kind: "interrupted", message } };
+  }
+
+  /** With what the trials of its task without an attack say of it. */
+  #settled(trial: Trial, result: TrialResult): TrialResult {
+    if (!isOpenAttack(result)) return result;
+    const { plan, replay } = this.#plan;
+    const unattacked = new Set(
+      plan.variants?.flatMap(({ name, attack }) => (attack?.id === noAttack ? [name] : [])),
+    );
+    const without = plan.trials.filter(
+      ({ task, variant = "" }) => task === trial.task && unattacked.has(variant),
+    );
+    const rows = without.map((each) => replay.resultOf(each, this.#index.events(each.id)));
+    return settleAttacks([result, ...rows])[0] ?? result;
   }
 
   /** The events of a trial as far as they have come. Throws `store/corrupt`. */

@@ -90,7 +90,14 @@ function attackColumns(attacks: readonly Attack[]): readonly Column<Attack>[] {
   const countColumn = (title: string, value: (row: Attack) => number): readonly Column<Attack>[] =>
     when(
       attacks.some((attack) => value(attack) > 0),
-      numberColumn<Attack>({ id: title, title, value, as: Count, width: 8 }),
+      {
+        id: title,
+        title,
+        align: "right",
+        width: 8,
+        value,
+        cell: (row: Attack) => (value(row) === 0 ? "0" : `${value(row)} of ${row.trials}`),
+      },
     );
   return [
     {
