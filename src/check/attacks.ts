@@ -1,5 +1,5 @@
 import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../base/json.ts";
-import type { Attack, PlannedCall } from "../model/check.ts";
+import type { Attack, CalledKind, PlannedCall } from "../model/check.ts";
 import {
   besideSuffix,
   canaryPort,
@@ -292,28 +292,31 @@ function pathFor({ name }: TextArgument, folder: string): string {
 
 /** What a client calls with texts: a tool, a prompt, or a template of resources. */
 export interface Callable {
-  readonly kind: "tool" | "prompt" | "resource";
+  readonly kind: CalledKind;
   readonly name: string;
   readonly definition: JsonObject;
   /** What its arguments, or the variables of the template, may be. */
   readonly inputSchema: JsonObject;
 }
 
+/** Items of a list as they are called with texts. */
+function callablesAs(
+  kind: CalledKind,
+  items: readonly Listed[],
+  schemaOf: (item: Listed) => Json,
+): readonly Callable[] {
+  return items.flatMap((item) => {
+    const inputSchema = schemaOf(item);
+    const { name, definition } = item;
+    return item.isNamed && isJsonObject(inputSchema) ? { kind, name, definition, inputSchema } : [];
+  });
+}
+
 /** What a server lists that is called with texts, without what has no name, no arguments or no schema. */
 export function callablesOf({ tools, prompts, resourceTemplates }: Surface): readonly Callable[] {
-  const of = (
-    kind: Callable["kind"],
-    items: readonly Listed[],
-    schemaOf: (item: Listed) => Json,
-  ): readonly Callable[] =>
-    items.flatMap((item) => {
-      const inputSchema = schemaOf(item);
-      const { name, definition } = item;
-      return item.isNamed && isJsonObject(inputSchema) ? { kind, name, definition, inputSchema } : [];
-    });
   return [
-    ...of("tool", tools, ({ definition }) => definition["inputSchema"] ?? {}),
-    ...of("prompt", prompts, ({ definition }) =>
+    ...callablesAs("tool", tools, ({ definition }) => definition["inputSchema"] ?? {}),
+    ...callablesAs("prompt", prompts, ({ definition }) =>
       textSchema(
         asList(definition["arguments"]).flatMap((each) => {
           const { name, description = "", required } = asObject(each);
@@ -323,7 +326,7 @@ export function callablesOf({ tools, prompts, resourceTemplates }: Surface): rea
         }),
       ),
     ),
-    ...of("resource", resourceTemplates, ({ name: template, definition }) =>
+    ...callablesAs("resource", resourceTemplates, ({ name: template, definition }) =>
       textSchema(
         templateVariables(template).map((each) => ({
           ...each,

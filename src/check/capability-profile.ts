@@ -1,6 +1,6 @@
-import type { CapabilityProfile, Touched } from "../model/check.ts";
+import type { CalledKind, CapabilityProfile, Touched } from "../model/check.ts";
 import type { CheckView, ProbeView } from "./check-view.ts";
-import { type Access, isStart, ordinary, stableTarget, touchedIn } from "./touched.ts";
+import { type Access, isStart, ordinary, placeOf, stableTarget, touchedIn } from "./touched.ts";
 
 /** What the server touched in ordinary probes, in the order of their names; undefined: it was not confined. */
 export function profileOf(view: CheckView): CapabilityProfile | undefined {
@@ -15,13 +15,20 @@ export function profileOf(view: CheckView): CapabilityProfile | undefined {
     return { read: of("read"), write: of("write"), run: of("run"), connect: of("connect") };
   };
   const start = touchedBy(view.probes.filter(isStart));
-  const calls = ordinary(view).filter(({ call }) => call !== undefined);
-  const tools = Object.fromEntries(
-    [...Map.groupBy(calls, ({ call }) => call?.tool ?? "")]
-      .map(([tool, probes]) => [tool, touchedBy(probes)] as const)
-      .toSorted(([a], [b]) => (a < b ? -1 : 1)),
-  );
-  const all = [start, ...Object.values(tools)];
+  const touchedByEach = (kind: CalledKind): Readonly<Record<string, Touched>> => {
+    const probes = ordinary(view).filter((probe) => placeOf(probe).place?.[kind] !== undefined);
+    return Object.fromEntries(
+      [...Map.groupBy(probes, (probe) => placeOf(probe).place?.[kind] ?? "")]
+        .map(([name, own]) => [name, touchedBy(own)] as const)
+        .toSorted(([a], [b]) => (a < b ? -1 : 1)),
+    );
+  };
+  const called = {
+    tools: touchedByEach("tool"),
+    prompts: touchedByEach("prompt"),
+    resources: touchedByEach("resource"),
+  };
+  const all = [start, ...Object.values(called).flatMap((each) => Object.values(each))];
   const paths = (kind: "read" | "write"): string[] =>
     [...new Set(all.flatMap((each) => each[kind]))]
       .filter((path) => !path.startsWith("{"))
@@ -34,7 +41,7 @@ export function profileOf(view: CheckView): CapabilityProfile | undefined {
     read: paths("read").filter((path) => !write.includes(path)),
     write,
   } as const;
-  return { watched, start, tools, sandbox };
+  return { watched, start, ...called, sandbox };
 }
 
 const profileKinds: Readonly<Record<Access["access"], keyof Touched>> = {

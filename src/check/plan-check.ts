@@ -1,5 +1,6 @@
 import { basename } from "node:path";
 import type {
+  CalledKind,
   CapabilityProfile,
   CheckKind,
   CheckSpec,
@@ -259,8 +260,10 @@ async function tasksOf(
   const snapshot = snapshotOf?.(server, surface.name);
   const profile = options.profileOf?.(server, surface.name);
   // A server that the snapshot does not know has nothing to compare.
-  const lacksProfile =
-    profile === undefined && Object.keys(snapshot ?? {}).length > 0 && watching?.confined === true;
+  const lacking =
+    watching?.confined === true && Object.keys(snapshot ?? {}).length > 0
+      ? lackOf(profile, surface)
+      : undefined;
   const conformance =
     options.suite === undefined
       ? undefined
@@ -283,7 +286,7 @@ async function tasksOf(
       ...(watching.confined === true ? await securityRequests(spec, surface, validateSchema) : {}),
       ...(hasLocalToken(spec) ? { calls: await callsWithAddress(surface, policy, validateSchema) } : {}),
       ...exact({ profile }),
-      ...(lacksProfile ? { notWatched: watching.notWatched ?? noProfile } : {}),
+      ...exact({ notWatched: watching.notWatched ?? lacking }),
     },
     stability: {
       listing: listingOf(surface, { exact: true }),
@@ -359,11 +362,21 @@ async function callsWithFiles(
   return made;
 }
 
-const noProfile =
-  "the snapshot has no profile, so that what the server touches was compared with nothing; --update adds it";
+/** Why what the server touches is compared with nothing, as a whole or in part; undefined: all is compared. */
+function lackOf(
+  profile: CapabilityProfile | undefined,
+  { prompts, resources, resourceTemplates }: Surface,
+): string | undefined {
+  if (profile === undefined)
+    return "the snapshot has no profile, so that what the server touches was compared with nothing; --update adds it";
+  const isOlder = profile.prompts === undefined || profile.resources === undefined;
+  return isOlder && [...prompts, ...resources, ...resourceTemplates].length > 0
+    ? "the profile in the snapshot is of an older version, so that what prompts and resources touch was compared with nothing; --update adds it"
+    : undefined;
+}
 
 /** How many of a kind are attacked, so that a server with hundreds does not take an hour. */
-const maxAttacked: Readonly<Record<Callable["kind"], number>> = { tool: 40, prompt: 20, resource: 20 };
+const maxAttacked: Readonly<Record<CalledKind, number>> = { tool: 40, prompt: 20, resource: 20 };
 
 /** The requests of a check of security: of each tool, prompt and template ordinary ones, then those with hostile arguments; other reads first. */
 async function securityRequests(

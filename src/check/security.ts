@@ -1,11 +1,11 @@
 import { asObject, exact, type Json, type JsonObject } from "../base/json.ts";
-import type { Attack, Touched } from "../model/check.ts";
+import { type Attack, type CalledKind, calledKinds, partsOf, type Touched } from "../model/check.ts";
 import { eventsOf } from "../model/event.ts";
 import { unknownKey } from "../base/secret-marks.ts";
 import { countOf } from "../base/visible-text.ts";
 import { addressRules, probeAddress } from "./address-security.ts";
 import { anything, escape, textsIn } from "./attack-signs.ts";
-import { type Callable, callablesOf } from "./attacks.ts";
+import { callablesOf } from "./attacks.ts";
 import { canariesIn, plantedFiles } from "./canaries.ts";
 import { profileOf, targetInProfile } from "./capability-profile.ts";
 import {
@@ -583,11 +583,13 @@ export const securityRules = {
             };
           }
       };
-      yield* compare(profile.start, undefined, {});
-      for (const [tool, now] of Object.entries(profile.tools))
-        yield* compare(now, Object.hasOwn(known.tools, tool) ? known.tools[tool] : undefined, {
-          place: { tool },
-        });
+      for (const { kind, name, touched: now } of partsOf(profile)) {
+        const list = kind === undefined ? {} : known[calledKinds[kind]];
+        // An older profile says nothing of prompts and resources.
+        if (list === undefined) continue;
+        const was = Object.hasOwn(list, name) ? list[name] : undefined;
+        yield* compare(now, was, kind === undefined ? {} : { place: { [kind]: name } });
+      }
     },
   },
   "security/not-watched": {
@@ -606,7 +608,7 @@ export const securityRules = {
       const callables = callablesOf(surface);
       const tried = new Set(probes.map(plannedIn));
       const left = [...(spec.calls ?? []), ...(spec.reads ?? [])].filter((planned) => !tried.has(planned));
-      for (const [kind, what] of Object.entries(kindNames) as [Callable["kind"], string][]) {
+      for (const [kind, what] of Object.entries(kindNames) as [CalledKind, string][]) {
         // Tools without arguments are called, too.
         const all = kind === "tool" ? surface.tools : callables.filter((each) => each.kind === kind);
         const names = all.map(({ name }) => name);
@@ -638,7 +640,7 @@ export const securityRules = {
 } as const satisfies RuleTable;
 
 /** What callables are called in reports. */
-const kindNames: Readonly<Record<Callable["kind"], string>> = {
+const kindNames: Readonly<Record<CalledKind, string>> = {
   tool: "tool",
   prompt: "prompt",
   resource: "resource template",

@@ -1,6 +1,7 @@
 import { type Exchange, perObject } from "../trace/trajectory.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
 import { type CheckView, exchangesOf, type Found, type ProbeView, resultOf } from "./check-view.ts";
+import type { CalledKind } from "../model/check.ts";
 import { type Planned, placeOfPlanned, plannedMethods } from "./planned-requests.ts";
 
 /** Something that a server touched, as it is on record. */
@@ -36,7 +37,7 @@ export function ordinary(view: CheckView): readonly ProbeView[] {
 }
 
 /** The tools, prompts, or resources and templates of which a request without hostile arguments succeeded. */
-export function workingOnes(view: CheckView, kind: "tool" | "prompt" | "resource"): ReadonlySet<string> {
+export function workingOnes(view: CheckView, kind: CalledKind): ReadonlySet<string> {
   return new Set(
     ordinary(view).flatMap((probe) =>
       exchangesOf(probe.exchanges, ...plannedMethods).some(isSuccess)

@@ -100,6 +100,14 @@ export const profileSchema = z
     watched,
     start: touched.describe("Until it had listed what it offers."),
     tools: z.record(text, touched).describe("By tool, what ordinary calls of it touched besides."),
+    prompts: z
+      .record(text, touched)
+      .describe("The same by prompt. Absent: it was made by a version that did not look at prompts.")
+      .exactOptional(),
+    resources: z
+      .record(text, touched)
+      .describe("The same by URI, and by template of URIs. Absent: as `prompts`.")
+      .exactOptional(),
     sandbox: z
       .strictObject({
         kind: z.literal("process").describe("A process in a sandbox of the system."),
@@ -110,6 +118,10 @@ export const profileSchema = z
       .describe("The setting `sandbox` of a config that allows this, and no more than it can express."),
   })
   .meta({ id: "CapabilityProfile", description: "What a server touches, as it was seen in a check." });
+
+/** What a server offers that is called, got or read: each kind as places of findings name it, and its list in a profile. */
+export const calledKinds = { tool: "tools", prompt: "prompts", resource: "resources" } as const;
+export type CalledKind = keyof typeof calledKinds;
 
 const plannedCall = z
   .strictObject({
@@ -270,8 +282,28 @@ export type PlannedCall = Model<typeof plannedCall>;
 export type Attack = Model<typeof attack>;
 /** What a server touched outside of its own program. */
 export type Touched = Model<typeof touched>;
-/** What a server touches, at its start and in calls of each tool. */
+/** What a server touches, at its start, and in calls of each tool, prompt and resource. */
 export type CapabilityProfile = Model<typeof profileSchema>;
+
+/** A part of a profile. */
+export interface ProfilePart {
+  /** Absent: the start. */
+  readonly kind?: CalledKind;
+  readonly name: string;
+  readonly touched: Touched;
+}
+
+/** All parts of a profile, the start first. */
+export function partsOf(profile: CapabilityProfile): readonly ProfilePart[] {
+  const called = Object.entries(calledKinds) as [CalledKind, "tools" | "prompts" | "resources"][];
+  return [
+    { name: "start", touched: profile.start },
+    ...called.flatMap(([kind, list]) =>
+      Object.entries(profile[list] ?? {}).map(([name, touched]) => ({ kind, name, touched })),
+    ),
+  ];
+}
+
 /** A resource that a check reads, or a prompt that it gets. */
 export type PlannedRead = Model<typeof plannedRead>;
 /** A finding that is known and accepted. */

@@ -1,7 +1,7 @@
 import { type ClientCell, type ClientRow, clientTable } from "../check/client-table.ts";
 import { alikeFindings } from "../model/alike-findings.ts";
 import type { Finding, FindingPlace, RunFinding, Severity } from "../model/finding.ts";
-import type { CheckKind, ServerSummary } from "../model/check.ts";
+import { type CheckKind, partsOf, type ServerSummary } from "../model/check.ts";
 import type { Task } from "../model/task.ts";
 import type { TrialResult } from "../model/result.ts";
 import { countOf, formatInteger, visibleText, clipText } from "../base/visible-text.ts";
@@ -242,19 +242,18 @@ export function serverText({
   return clipText(facts.filter((fact) => fact !== "").join(" · "), 200);
 }
 
-/** What servers touched, in a few words for each: `touches: reads ~/.ssh/id_rsa (start); connects to 203.0.113.7:80 (convert)`. */
+/** What servers touched, in a few words for each: `touches: reads ~/.ssh/id_rsa (start, prompt ask); connects to 203.0.113.7:80 (convert)`. */
 export function touchedTexts(trials: readonly Pick<TrialResult, "suite" | "grades">[]): readonly string[] {
   const profiles = trials.flatMap(({ suite, grades }) =>
     grades.flatMap(({ profile }) => (profile === undefined ? [] : [{ suite, profile }])),
   );
-  return profiles.map(({ suite, profile: { start, tools } }) => {
+  return profiles.map(({ suite, profile }) => {
     const whose = profiles.length === 1 ? "" : `${visibleText(suite ?? "")} `;
-    const places = [["start", start] as const, ...Object.entries(tools)];
     const said = Object.entries(verbs).flatMap(([kind, verb]) => {
       const targets = new Map<string, string[]>();
-      for (const [place, touched] of places)
+      for (const { kind: of = "tool", name, touched } of partsOf(profile))
         for (const target of touched[kind as keyof typeof verbs])
-          targets.set(target, [...(targets.get(target) ?? []), place]);
+          targets.set(target, [...(targets.get(target) ?? []), of === "tool" ? name : `${of} ${name}`]);
       if (targets.size === 0) return [];
       const texts = [...targets].map(([target, where]) => `${clipText(target, 80)} (${namesText(where)})`);
       return [`${verb} ${namesText(texts)}`];

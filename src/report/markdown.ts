@@ -1,6 +1,7 @@
 import { alikeFindings, countFindings } from "../model/alike-findings.ts";
 import { countOf, visibleText, clipText, escapeMarkdown } from "../base/visible-text.ts";
 import { clientTable } from "../check/client-table.ts";
+import { partsOf } from "../model/check.ts";
 import type { Task } from "../model/task.ts";
 import { findingsOf, type RunFinding, type Severity } from "../model/finding.ts";
 import { coverageGaps } from "./counters.ts";
@@ -125,22 +126,25 @@ function profileSections(trials: readonly TrialResult[]): (readonly string[])[] 
   return trials.flatMap(({ suite, grades }) =>
     grades.flatMap(({ profile }): (readonly string[])[] => {
       if (profile === undefined) return [];
-      const rows = [["start", profile.start] as const, ...Object.entries(profile.tools)].filter(
-        ([name, { read, write, run, connect }]) =>
-          name === "start" || [read, write, run, connect].some((each) => each.length > 0),
+      const parts = partsOf(profile).map(({ kind, name, touched: { read, write, run, connect } }) => ({
+        kind,
+        name: kind === undefined ? name : `${kind} ${plain(name)}`,
+        cells: [read, write, run, connect],
+      }));
+      const isRow = ({ kind, cells }: (typeof parts)[number]): boolean =>
+        kind === undefined || cells.some((each) => each.length > 0);
+      const others = Map.groupBy(parts, (part) => (isRow(part) ? undefined : part.kind));
+      const rest = [...others].flatMap(([kind, all]) =>
+        kind === undefined ? [] : countOf(all.length, kind),
       );
-      const rest = Object.keys(profile.tools).length - rows.length + 1;
       return [
         [`## What ${plain(suite ?? "the server")} touches`],
         [
           "| | reads | writes | starts | connects to |",
           "| --- | --- | --- | --- | --- |",
-          ...rows.map(
-            ([name, { read, write, run, connect }]) =>
-              `| ${name === "start" ? name : `tool ${plain(name)}`} | ${[read, write, run, connect].map(codeCell).join(" | ")} |`,
-          ),
+          ...parts.filter(isRow).map(({ name, cells }) => `| ${name} | ${cells.map(codeCell).join(" | ")} |`),
         ],
-        ...(rest > 0 ? [[`${countOf(rest, "tool")} more: nothing besides.`]] : []),
+        ...(rest.length > 0 ? [[`${rest.join(", ")} more: nothing besides.`]] : []),
         ...(profile.watched === "files" ? [["Only changes of files were seen: there is no `strace`."]] : []),
       ];
     }),

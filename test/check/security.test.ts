@@ -1,14 +1,23 @@
 import { spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, globSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from "node:fs";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { mapValues } from "../../src/base/json.ts";
 import type { CapabilityProfile } from "../../src/model/check.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { defaultSandbox } from "../../src/model/sandbox.ts";
 import { stdioSpec } from "../servers/support.ts";
-import { checked, findingsIn, serverThat, whyNotWatched } from "./support.ts";
+import { checked, findingsIn, serverThat, serverWith, whyNotWatched } from "./support.ts";
 
 const reason = await whyNotWatched();
 const note = reason === undefined ? "" : ` (SKIPPED: ${reason})`;
@@ -56,6 +65,8 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
         connect: [`127.0.0.1:${port}`],
       },
       tools: { rest: { read: [], write: [], run: [], connect: [] } },
+      prompts: {},
+      resources: {},
       sandbox: { kind: "process", network: ["host"], read: [], write: [notes, "~", "~/left-behind"] },
     });
   });
@@ -106,11 +117,63 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
     expect(await profileFindings("7002", false)).toEqual(["connect: 127.0.0.1:7002 is not in the profile"]);
   });
 
+  it("has in the profile what prompts and templates touch, and compares it unless the committed one is older", async () => {
+    const text = `"text:" + path`;
+    const serverOf = (prompt: string): string =>
+      serverWith(
+        { t: "return say('done')" },
+        {
+          prompts: { ask: prompt },
+          templates: {
+            "notes://{path}": `await fetch("http://notes.example.com/").catch(() => {}); return ${text};`,
+          },
+        },
+      );
+    const writes = `(await import("node:fs")).writeFileSync(process.env.HOME + "/asked", path); return ${text};`;
+    using folder = folderOf({ "server.mjs": serverOf(writes) });
+    const file = join(folder.path, "s.json");
+    const found = async (update: boolean): Promise<readonly unknown[]> => {
+      const options = { security: true, calls: "none", cwd: folder.path, snapshot: file, update } as const;
+      const { findings } = await checked([process.execPath, "server.mjs"], options);
+      const codes = ["security/profile", "security/not-watched"];
+      return findings.flatMap(({ code, place, message }) =>
+        codes.includes(code) ? [[code, place, message]] : [],
+      );
+    };
+    await found(true);
+    const written = JSON.parse(readFileSync(file, "utf8")) as Record<string, { profile: CapabilityProfile }>;
+    const [{ profile } = { profile: undefined }] = Object.values(written);
+    const { prompts: { ask, p } = {}, resources = {}, sandbox } = profile ?? {};
+    expect([ask?.write, p?.write, resources["notes://{path}"]?.connect]).toEqual([
+      ["~/asked"],
+      [],
+      ["notes.example.com"],
+    ]);
+    expect([sandbox?.write, sandbox?.network]).toEqual([["~/asked"], ["host"]]);
+    writeFileSync(join(folder.path, "server.mjs"), serverOf(writes.replace("/asked", "/more")));
+    expect(await found(false)).toEqual([
+      ["security/profile", { prompt: "ask" }, "write: ~/more is not in the profile"],
+    ]);
+    const older = mapValues(written, ({ profile: { watched, start, tools, sandbox }, ...listing }) => ({
+      ...listing,
+      profile: { watched, start, tools, sandbox },
+    }));
+    writeFileSync(file, JSON.stringify(older));
+    expect(await found(false)).toEqual([
+      [
+        "security/not-watched",
+        {},
+        expect.stringContaining("the profile in the snapshot is of an older version"),
+      ],
+    ]);
+  });
+
   it("writes the profile as a table in Markdown, and the weaknesses in SARIF", async () => {
     const call = `const { exec } = await import("node:child_process");
       if (path.length > 1000 || typeof path !== "string") return { ...say("no"), isError: true };
       return new Promise((settle) => exec("echo " + path, (error) => settle(say(error === null ? "done" : "no"))));`;
-    using folder = folderOf({ "server.mjs": serverThat({ call }) });
+    const prompts = { ask: `(await import("node:child_process")).execSync("echo text"); return path;` };
+    using folder = folderOf({ "server.mjs": serverWith({ t: call }, { prompts }) });
     const flags = "check --security --calls none --reporter markdown=r.md --reporter sarif=r.sarif".split(
       " ",
     );
@@ -119,11 +182,13 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
       { cwd: folder.path },
     );
     expect(code).toBe(1);
-    expect(stdout).toMatch(/touches: .*starts \S*sh \(t\)/);
+    expect(stdout).toMatch(/touches: .*starts \S*sh \(t, prompt ask\)/);
     expect(stdout).toMatch(
       /1 tool, none called: calls are off \(--calls none\); the part security called 1 in the sandbox \([1-9]\d+ hostile calls planned\)/,
     );
-    expect(readFileSync(join(folder.path, "r.md"), "utf8")).toContain("| tool t |");
+    const markdown = readFileSync(join(folder.path, "r.md"), "utf8");
+    for (const part of ["| tool t |", "| prompt ask |", "1 prompt more: nothing besides."])
+      expect(markdown).toContain(part);
     const { runs } = JSON.parse(readFileSync(join(folder.path, "r.sarif"), "utf8")) as {
       runs: { taxonomies: { name: string; taxa: { id: string }[] }[] }[];
     };
