@@ -1,8 +1,8 @@
 import { visibleJson } from "./visible-text.ts";
 
 /**
- * What `JSON.stringify(document, null, 2)` gives, with a final line break and safe to print, but in pieces: the items of
- * lists one by one, since a large run's document would not fit one string.
+ * A document as JSON that is safe to print, with a final line break, in pieces, since a large run's document would not fit one string: indented by two, but with
+ * each item of its lists on one line, which is half as long and read faster.
  */
 export function* jsonPieces(document: object): Generator<string> {
   let before = "{\n";
@@ -10,7 +10,7 @@ export function* jsonPieces(document: object): Generator<string> {
     if (value === undefined) continue;
     yield `${before}  ${visibleJson(JSON.stringify(key))}: `;
     if (Array.isArray(value)) yield* listPieces(value);
-    else yield indented(value, 1);
+    else yield indented(value);
     before = ",\n";
   }
   yield before === "{\n" ? "{}\n" : "\n}\n";
@@ -19,19 +19,15 @@ export function* jsonPieces(document: object): Generator<string> {
 function* listPieces(items: readonly unknown[]): Generator<string> {
   let before = "[\n";
   for (const item of items) {
-    yield `${before}    ${indented(item, 2)}`;
+    yield `${before}    ${visibleJson(JSON.stringify(item))}`;
     before = ",\n";
   }
   yield items.length === 0 ? "[]" : "\n  ]";
 }
 
-/** Pretty JSON of a value as it stands in a list, or in a list of a list: faster than to indent its lines again. */
-function indented(value: unknown, lists: 1 | 2): string {
-  return visibleJson(
-    lists === 1
-      ? JSON.stringify([value], null, 2).slice("[\n  ".length, -"\n]".length)
-      : JSON.stringify([[value]], null, 2).slice("[\n  [\n    ".length, -"\n  ]\n]".length),
-  );
+/** Pretty JSON of a value as it stands in an object: faster than to indent its lines again. */
+function indented(value: unknown): string {
+  return visibleJson(JSON.stringify([value], null, 2).slice("[\n  ".length, -"\n]".length));
 }
 
 const blockCharacters = 65_536;

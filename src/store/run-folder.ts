@@ -214,8 +214,8 @@ interface DocumentPart {
  * throws.
  */
 export function* documentParts(folder: string, name: string): Generator<DocumentPart> {
-  // Every line break is layout. The closing one would be found six times slower by more of its line before.
-  const [between, closing] = ["\n    },\n", "}\n  ]"] as const;
+  // Every line break is layout: a trial is one line, or, in older runs, several.
+  const [between, closing] = ["},\n    {", "}\n  ]"] as const;
   const file = openRegularFile(join(folder, name), maxDocumentBytes);
   let bytes = Buffer.allocUnsafeSlow(headBytes);
   let length = 0;
@@ -243,8 +243,8 @@ export function* documentParts(folder: string, name: string): Generator<Document
     while ((at = known().indexOf(closing)) === -1) {
       const last = known().lastIndexOf(between);
       if (last !== -1) {
-        yield { part: "trials", bytes: known(last + between.length - ",\n".length) };
-        drop(last + between.length);
+        yield { part: "trials", bytes: known(last + 1) };
+        drop(last + between.length - 1);
       }
       if (!readMore(pieceBytes)) throw new Error("it ends within its list of trials");
     }

@@ -60,7 +60,7 @@ async function outcome(args: readonly string[]): Promise<unknown> {
 
 it.each<readonly [command: string, args: readonly string[], code: number, says: string]>([
   ["show", ["show", "RUN"], 1, "2 passed · 2 failed · 2 errors"],
-  ["show --reporter", ["show", "RUN", "-r", "json"], 1, '"verdict": "error"'],
+  ["show --reporter", ["show", "RUN", "-r", "json"], 1, '"verdict":"error"'],
   ["show --trial", ["show", "RUN", "--trial", "t3"], 0, "it exited with 1, expected 0"],
   ["grade", ["grade", "RUN"], 1, "6 trials graded again"],
   ["grade with another file", ["grade", "RUN", "--config", "a.yaml"], 2, 'the task "b"'],
