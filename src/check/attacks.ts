@@ -18,6 +18,7 @@ import {
   secretName,
 } from "./canaries.ts";
 import type { Listed, Surface } from "./check-view.ts";
+import { describedValues } from "./described-values.ts";
 import { longText, longTextLength } from "./planned-requests.ts";
 import { atReference, objectIn, typesOf } from "./schema-walk.ts";
 import { templateVariables } from "./uri-template.ts";
@@ -245,8 +246,11 @@ export function attacksOn(
 ): readonly PlannedCall[] {
   const texts = textsOf(whole.args, inputSchema);
   const args = texts
-    .filter(({ isPath, place: [top] }) => isPath && Object.hasOwn(required, top ?? ""))
-    .reduce((made, each) => withText(made, each.place, pathFor(each, place.folder)), required);
+    .filter(({ place: [top] }) => Object.hasOwn(required, top ?? ""))
+    .reduce((made, each) => {
+      const value = each.isPath ? pathFor(each, place.folder) : each.described[0];
+      return value === undefined ? made : withText(made, each.place, value);
+    }, required);
   const attack = (text: TextArgument, { text: value, ...rest }: Payload): PlannedCall => {
     const [top = ""] = text.place;
     const base = typeof top === "string" && !Object.hasOwn(args, top) ? pick(whole.args, top) : {};
@@ -271,12 +275,13 @@ export function attacksOn(
 }
 
 /** What a text is in an ordinary call, so that a tool which looks at how a text begins or ends takes one with something added. */
-function usualText(args: JsonObject, { place, isAddress }: TextArgument): string {
-  const value = place.reduce<Json | undefined>(
+function usualText(args: JsonObject, { place, isAddress, described }: TextArgument): string {
+  const made = place.reduce<Json | undefined>(
     (inner, key) =>
       key === null ? (asList(inner)[0] as Json | undefined) : (asObject(inner)[key] as Json | undefined),
     args,
   );
+  const value = described[0] ?? made;
   if (isAddress && !(typeof value === "string" && /^(?:https?:|\d+$)/.test(value))) return pages.page;
   return typeof value === "string" ? value : "text";
 }
@@ -319,9 +324,9 @@ export function callablesOf({ tools, prompts, resourceTemplates }: Surface): rea
     ...callablesAs("prompt", prompts, ({ definition }) =>
       textSchema(
         asList(definition["arguments"]).flatMap((each) => {
-          const { name, description = "", required } = asObject(each);
+          const { name, description, required } = asObject(each);
           return typeof name === "string"
-            ? { name, description: String(description), isRequired: required === true }
+            ? { name, description: textOf(description), isRequired: required === true }
             : [];
         }),
       ),
@@ -330,15 +335,13 @@ export function callablesOf({ tools, prompts, resourceTemplates }: Surface): rea
       textSchema(
         templateVariables(template).map((each) => ({
           ...each,
-          description: `${template} ${JSON.stringify(definition["description"] ?? "")}`,
+          // The template says whether it is a path.
+          description: `${textOf(definition["description"])} ${template}`,
         })),
       ),
     ),
   ];
 }
-
-/** Names of texts that are often numbers. */
-const isNumbered = /(?:^id|Id|_id|ID)$|number|count|index|page$/;
 
 /** The schema of arguments that are all texts; `null`: there are none. */
 function textSchema(
@@ -349,11 +352,7 @@ function textSchema(
   }[],
 ): Json {
   if (args.length === 0) return null;
-  // The texts of a tool that are numbers have another type; here nothing says so but the name.
-  const properties = args.map(
-    ({ name, description }) =>
-      [name, { type: "string", description, ...(isNumbered.test(name) ? { examples: ["1"] } : {}) }] as const,
-  );
+  const properties = args.map(({ name, description }) => [name, { type: "string", description }] as const);
   return {
     type: "object",
     properties: Object.fromEntries(properties),
@@ -381,7 +380,10 @@ export function endpointCalls(
   }));
 }
 
-/** Arguments that let a tool do its work: paths and addresses of pages that are there, in the place of those that were made up. */
+/**
+ * Arguments that let a tool do its work, in the place of those that were made up: values that their descriptions speak of, paths and
+ * addresses of pages that are there.
+ */
 export function realisticCalls(
   { tool, args }: Pick<PlannedCall, "tool" | "args">,
   inputSchema: Json,
@@ -392,6 +394,15 @@ export function realisticCalls(
   const addresses = texts.filter(({ isAddress }) => isAddress);
   const fresh = `${folder}/mcpvals-new`;
   const note = `${folder}/${plantedNote}`;
+  const most = Math.max(0, ...texts.map(({ described }) => described.length));
+  const withDescribed = Array.from({ length: most }, (_, index) => ({
+    why: "values that the descriptions speak of",
+    args: texts.reduce((made, { place, described }) => {
+      const value = described[index] ?? described[0];
+      return value === undefined ? made : withText(made, place, value);
+    }, args),
+  }));
+  const likely = withDescribed[0]?.args ?? args;
   const variants: readonly (readonly [why: string, values: readonly string[]])[] = [
     ["paths of a file", paths.map(() => note)],
     ["paths of a folder", paths.map(() => folder)],
@@ -400,16 +411,20 @@ export function realisticCalls(
   ];
   const withPaths = variants.map(([why, values]) => ({
     why,
-    args: paths.reduce((made, { place }, index) => withText(made, place, values[index] ?? ""), args),
+    args: paths.reduce((made, { place }, index) => withText(made, place, values[index] ?? ""), likely),
   }));
   const withAddresses = [
     ["the address of a page", pages.page],
     ["the address of data", pages.data],
   ].map(([why = "", url = ""]) => ({
     why,
-    args: addresses.reduce((made, { place }) => withText(made, place, url), args),
+    args: addresses.reduce((made, { place }) => withText(made, place, url), likely),
   }));
-  const made = [...(paths.length > 0 ? withPaths : []), ...(addresses.length > 0 ? withAddresses : [])];
+  const made = [
+    ...withDescribed,
+    ...(paths.length > 0 ? withPaths : []),
+    ...(addresses.length > 0 ? withAddresses : []),
+  ];
   return made.map((each): PlannedCall => ({ tool, expects: "result", ...each }));
 }
 
@@ -424,11 +439,20 @@ interface TextArgument {
   readonly isPath: boolean;
   /** The same of an address. */
   readonly isAddress: boolean;
+  /** Values that its name or description speaks of; none where its schema says what it may be. */
+  readonly described: readonly string[];
 }
 
 /** Texts of a tool that are attacked, and how deep they are looked for: a schema may contain itself. */
 const maxTexts = 100;
 const maxTextDepth = 6;
+
+/** What in the schema of a text says what it may be. */
+const saying: readonly string[] = ["default", "examples", "format", "pattern"];
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
 
 /** The texts of any content in the arguments of a tool, also in objects and lists. */
 function textsOf(args: JsonObject, inputSchema: Json): readonly TextArgument[] {
@@ -448,12 +472,15 @@ function textsOf(args: JsonObject, inputSchema: Json): readonly TextArgument[] {
       (whole, key) => (key === null ? `${whole}[]` : whole === "" ? key : `${whole}.${key}`),
       "",
     );
-    const said = `${name} ${typeof schema["description"] === "string" ? schema["description"] : ""}`;
+    const description = textOf(schema["description"]);
+    const said = `${name} ${description}`;
     const isPath = /path|file|folder|director|\b(?:source|destination|src|dest)\b/i.test(said);
     const isAddress =
       /\bur[il]s?\b|url|address|link|endpoint|host|webhook|callback/i.test(said) ||
       schema["format"] === "uri";
-    if (!found.has(name)) found.set(name, { name, place, isPath, isAddress });
+    const isSaid = saying.some((key) => schema[key] !== undefined);
+    const described = isSaid ? [] : describedValues(name, description);
+    if (!found.has(name)) found.set(name, { name, place, isPath, isAddress, described });
   };
   for (const [name, property] of Object.entries(objectIn(inputSchema, "properties")))
     if (Object.hasOwn(args, name)) visit(property, [name]);

@@ -243,3 +243,29 @@ describe.skipIf(reason !== undefined)(`what looks at an argument, and not enough
     expect(ofCareful).toEqual([]);
   });
 });
+
+it.skipIf(reason !== undefined)(
+  `prompts, templates and tools get the values that their descriptions speak of, and of slow ones only some hostile arguments are tried${note}`,
+  async () => {
+    const runs = `const { execSync } = await import("node:child_process");
+      if (!String(path).startsWith("today")) throw new Error("no day");
+      return execSync("echo " + path, { encoding: "utf8" });`;
+    const date = `if (!/^\\d{4}-\\d\\d-\\d\\d$/.test(path)) throw new Error("no date"); return "done";`;
+    const slowly = `await new Promise((settle) => setTimeout(settle, 700)); ${runs}`;
+    const source = serverWith(
+      { run: `const run = async () => { ${runs} }; return say(await run());` },
+      {
+        parameter: "The day (YYYY-MM-DD), or one of today, tomorrow",
+        prompts: { ask: runs, plan: date, wait: slowly },
+        templates: { "days://{path}": `path = decodeURIComponent(path); ${runs}`, "plans://{path}": date },
+      },
+    );
+    using folder = folderOf({ "server.mjs": source, "notes/note.txt": "A note." });
+    const all = await securityFindings([process.execPath, "server.mjs", "notes"], folder.path);
+    expect(all.map(({ code, place, message }) => [code, place, message.split(":")[1]])).toEqual(
+      [{ tool: "run" }, { prompt: "ask" }, { prompt: "wait" }, { resource: "days://{path}" }]
+        .map((place) => ["security/command-injection", { ...place, parameter: "path" }, expect.any(String)])
+        .concat([["security/not-watched", {}, " wait"]]),
+    );
+  },
+);

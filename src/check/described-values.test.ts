@@ -1,0 +1,22 @@
+import { expect, it } from "vitest";
+import { describedValues } from "./described-values.ts";
+
+it.each([
+  ["day", "The date (YYYY-MM-DD)", ["2026-01-15"]],
+  ["startDate", "", ["2026-01-15"]],
+  ["when", 'A day as "YYYY-MM-DD"', ["2026-01-15"]],
+  ["style", "Style: formal or casual", ["formal", "casual"]],
+  ["style", 'Either "short" or "long".', ["short", "long"]],
+  ["level", "Detail level (brief, normal, full or all)", ["brief", "normal", "full"]],
+  ["order", "asc|desc", ["asc", "desc"]],
+  ["mode", "Use 'fast' or 'slow'", ["fast", "slow"]],
+  ["language", "A code, e.g. en-US.", ["en-US"]],
+  ["userId", "Of the user", ["1"]],
+  ["most", "How many are given", ["1"]],
+  ["name", "The user's name, which isn't long", []],
+  ["updatedBy", "Who wrote a candidate", []],
+  ["path", "In notes://{a}/{b}", []],
+  ["text", "Text to summarize (required), with a title or a text", []],
+])("%s: %s", (name, description, values) => {
+  expect(describedValues(name, description)).toEqual(values);
+});
