@@ -53,7 +53,7 @@ export async function readAttacks(given: true | readonly string[], cwd: string):
     const fits = nameMatcher(name);
     if (!attacks.some((attack) => isMeant(attack, fits)))
       throw new McpvalsError("usage/no-match", `--attack ${pattern}: no attack has this id or class`, {
-        hint: hintFor(name, attacks, cwd),
+        hint: hintFor(name, attacks, { cwd, isLeftOut }),
       });
     return { isLeftOut, fits };
   });
@@ -69,35 +69,52 @@ export async function readAttacks(given: true | readonly string[], cwd: string):
       hint: "A name with ! before it leaves out what the other names mean.",
     });
   const unused = sets.find((set) => set.file !== undefined && !set.attacks.some(isNamed));
-  if (unused !== undefined)
-    throw new McpvalsError(
-      "usage/no-match",
-      `--attack ${unused.file}: none of its attacks is among those that the other names mean`,
-      { hint: `Name one of them too, such as --attack ${unused.attacks[0]?.class}, or leave out the file.` },
-    );
+  if (unused !== undefined) {
+    const ofClass = unused.attacks.find((attack) => !isLike(attack, leftOut))?.class;
+    const [problem, further] =
+      ofClass === undefined
+        ? ["the names with ! before them leave out all of its attacks", "remove one of these names"]
+        : ["none of its attacks is among those that the other names mean", `add --attack ${ofClass}`];
+    throw new McpvalsError("usage/no-match", `--attack ${unused.file}: ${problem}`, {
+      hint: `Leave out --attack ${unused.file}, or ${further}.`,
+    });
+  }
   return attacks.filter(isNamed);
 }
 
-/** What to write in the place of a name that no attack has. */
-function hintFor(name: string, attacks: readonly Attack[], cwd: string): string {
-  const classes = [...new Set(attacks.map((attack) => attack.class))];
+/** What to write in the place of a name, without its `!`, that no attack has. */
+function hintFor(name: string, attacks: readonly Attack[], { cwd, isLeftOut }: NameContext): string {
+  const marked = (part: string): string => (isLeftOut ? `'!${part}'` : part);
   const parts = name.split(/[\s,]+/).filter((part) => part !== "");
-  if (parts.length > 1)
-    return `Give each name a flag of its own: ${parts.map((part) => `--attack ${part}`).join(" ")}.`;
+  if (parts.length > 1) {
+    const flags = parts.map((part) => `--attack ${marked(part.replace(/^!/, ""))}`);
+    return `Give each name a flag of its own: ${flags.join(" ")}.`;
+  }
+  const classes = [...new Set(attacks.map((attack) => attack.class))];
+  const near = didYouMean(name, [...classes, ...attacks.map(({ id }) => id)]);
+  const guess = near === undefined ? "" : `Did you mean ${isLeftOut ? marked(near) : `"${near}"`}? `;
+  const known = `${guess}The classes are: ${classes.join(", ")}.`;
+  if (isLeftOut)
+    return isAttackFile(name)
+      ? `After a ! stands a class or an id. The attacks of a file are only there where --attack names it. ${known}`
+      : known;
   if (name !== "" && existsSync(resolve(cwd, name)))
     return `${beforeFlag(name)} A file of attacks ends in .yaml or .json.`;
-  const near = didYouMean(name, [...classes, ...attacks.map(({ id }) => id)]);
-  const guess = near === undefined ? "" : `Did you mean "${near}"? `;
-  return `${guess}The classes are: ${classes.join(", ")}. A file of attacks ends in .yaml or .json.`;
+  return `${known} A file of attacks ends in .yaml or .json.`;
+}
+
+interface NameContext {
+  readonly cwd: string;
+  readonly isLeftOut: boolean;
 }
 
 function beforeFlag(target: string): string {
   return `To run ${target} under all attacks, write it before the flag: mcpvals run ${target} --attack.`;
 }
 
-/** Whether a name of `--attack` is that of a file. */
+/** Whether a name of `--attack` is that of a file; what stands after a ! is an id or a class. */
 export function isAttackFile(name: string): boolean {
-  return endings.includes(endingOf(name));
+  return !name.startsWith("!") && endings.includes(endingOf(name));
 }
 
 function isMeant(attack: Attack, fits: (name: string) => boolean): boolean {

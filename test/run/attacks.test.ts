@@ -88,6 +88,16 @@ it("refuses a file none of whose attacks is meant, and one with an id of another
     2,
     expect.stringContaining("--attack own/attacks.yaml: none of its attacks is among those that"),
   ]);
+  expect(await refusalOf("own/attacks.yaml", "!own")).toEqual([
+    2,
+    expect.stringMatching(
+      /--attack own\/attacks\.yaml: the names with ! before them leave out all of its attacks[^]*hint: Leave out --attack own\/attacks\.yaml, or remove one of these names\./,
+    ),
+  ]);
+  expect(await refusalOf("own/attacks.yaml", "override", "!why")).toEqual([
+    2,
+    expect.stringContaining("hint: Leave out --attack own/attacks.yaml, or add --attack own."),
+  ]);
   expect(await refusalOf("taken.json")).toEqual([
     2,
     expect.stringMatching(/taken\.json:\d+:\d+: error attacks\[0\]\.id: a built-in attack has this id/),
@@ -126,7 +136,10 @@ it.each([
   ],
   [".", /To run \. under all attacks, write it before the flag: mcpvals run \. --attack\./],
   ["zzzzzz", /: no attack has this id or class[^?]*The classes are: /],
-  ["!overide", /--attack !overide: no attack has this id or class[^]*Did you mean "override"\?/],
+  ["!overide", /--attack !overide: no attack has this id or class[^]*Did you mean '!override'\?/],
+  ["!rug-pull,override", /Give each name a flag of its own: --attack '!rug-pull' --attack '!override'\./],
+  ["!.", /--attack !\.: no attack has this id or class[^]*hint: The classes are: /],
+  ["!own/attacks.yaml", /After a ! stands a class or an id\. The attacks of a file are only there where/],
   ["!", /--attack !: no attack has this id or class[^]*hint: The classes are: /],
   ["!*", /--attack !\*: no attack is left/],
 ])("says what to write in the place of the name %s", async (name, hint) => {
