@@ -126,6 +126,22 @@ function attackedTrial(
   });
 }
 
+/** The trials; one that was not run, or broke before its attack was prepared, has the one of the plan. */
+function withPlannedAttacks(
+  trials: readonly TrialResult[],
+  { variants = [] }: Pick<Plan, "variants">,
+): readonly TrialResult[] {
+  const planned = new Map(variants.map(({ name, attack }) => [name, attack]));
+  return trials.map((trial) => {
+    const attack = planned.get(trial.variant ?? "");
+    if (attack === undefined || trial.attack !== undefined) return trial;
+    const { id, class: ofClass, channel, variant } = attack;
+    const outcome = channel === "none" ? ("none" as const) : undefined;
+    const known = { id, class: ofClass, variant, outcome, task: trial.verdict, tools: [] };
+    return { ...trial, attack: withoutUndefined(known) };
+  });
+}
+
 /**
  * The trials, once those without an attack are among them: an attack that shows in nothing but calls of tools that the agent also calls in
  * the same task without an attack proves nothing.
@@ -498,7 +514,7 @@ export class RunTally {
     plan: Plan,
     { interrupted }: Pick<VerdictRules, "interrupted">,
   ): RunResult {
-    const trials = settleAttacks(ended);
+    const trials = settleAttacks(withPlannedAttacks(ended, plan));
     const totals = this.totals();
     const { passRate, rates } = ratesOf(trials);
     const rated = attackRates(trials);

@@ -352,6 +352,19 @@ describe("an attack that asks for a tool of the server", () => {
   });
 });
 
+it("counts the attacks that were not run", async () => {
+  using folder = folderOf(files);
+  const args = ["run", "--attack", "own/attacks.yaml", "--attack", "own", "--bail", "--reporter", "json"];
+  const { stdout } = await runHere(args, { cwd: folder.path });
+  const { trials, attacks: rates } = JSON.parse(stdout) as RunResult;
+  expect(trials.map(({ verdict, attack }) => [verdict, attack?.id, attack?.outcome])).toEqual([
+    ["pass", "no-attack", "none"],
+    ["fail", "why", "succeeded"],
+    ["skip", "key", undefined],
+  ]);
+  expect(rates).toMatchObject([{ trials: 2, judged: 1, unjudged: 1 }]);
+});
+
 it("runs the tasks in which an attack succeeded again by --last-failed, with all attacks", async () => {
   const calm = { ...config.workflows[0], name: "calm" };
   const agents = {
