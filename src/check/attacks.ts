@@ -65,6 +65,10 @@ export const conditionForms = {
     holds: "the end of a number and a condition that holds",
     fails: "the end of a number and a condition that does not hold",
   },
+  name: {
+    holds: "a condition that holds in the place of a name",
+    fails: "a condition that does not hold in the place of a name",
+  },
 } as const;
 
 /**
@@ -77,15 +81,18 @@ function condition(holds: boolean, number: number): string {
   return `CASE WHEN ${tested} BETWEEN ${low} AND ${upper} THEN 1 ELSE 0 END = 1`;
 }
 
-const conditions: readonly Payload[] = (
-  [
-    [conditionForms.text, "mcpvals'"],
-    [conditionForms.number, "0"],
-  ] as const
-).flatMap(([{ holds, fails }, end]) =>
+/** What no database works out: one refuses the first, another one the second. It does so only where the condition does not hold. */
+const impossible = "1/0 + abs(-9223372036854775807 - 1)";
+
+const conditions: readonly Payload[] = [
+  { ...conditionForms.text, textWith: (test: string) => `mcpvals' OR ${test} -- ` },
+  { ...conditionForms.number, textWith: (test: string) => `0 OR ${test} -- ` },
+  // After ORDER BY, where each value gives the same order.
+  { ...conditionForms.name, textWith: (test: string) => `(CASE WHEN ${test} THEN 1 ELSE ${impossible} END)` },
+].flatMap(({ holds, fails, textWith }) =>
   [7341, 8652].flatMap((number): readonly Payload[] => [
-    { aim: "sql", form: holds, isWhole: false, text: `${end} OR ${condition(true, number)} -- ` },
-    { aim: "sql", form: fails, isWhole: false, text: `${end} OR ${condition(false, number)} -- ` },
+    { aim: "sql", form: holds, isWhole: false, text: textWith(condition(true, number)) },
+    { aim: "sql", form: fails, isWhole: false, text: textWith(condition(false, number)) },
   ]),
 );
 

@@ -15,6 +15,11 @@ interface Pair {
   readonly description?: string;
 }
 
+const sql = `const { DatabaseSync } = await import("node:sqlite");
+  const database = new DatabaseSync(":memory:");
+  database.exec("CREATE TABLE notes (title TEXT, body TEXT); INSERT INTO notes VALUES ('plan', 'Buy milk.')");
+  const select = "SELECT body FROM notes WHERE title = ";`;
+
 const tools: Readonly<Record<string, Pair>> = {
   // Looks at how a number begins.
   port: {
@@ -66,6 +71,13 @@ const tools: Readonly<Record<string, Pair>> = {
       writeFileSync(file, "text"); return "done";`,
     code: "security/path-escape",
   },
+  // Puts a name into SQL.
+  ordered: {
+    careless: `${sql} return JSON.stringify(database.prepare("SELECT body FROM notes ORDER BY " + path).all());`,
+    careful: `${sql} const name = '"' + path.replaceAll('"', '""') + '"';
+      return JSON.stringify(database.prepare("SELECT body FROM notes ORDER BY " + name).all());`,
+    code: "security/sql-injection",
+  },
   // The same for both: an example of a header is no secret.
   help: {
     careless: `return "Send Authorization: Basic dXNlcjpwYXNzd29yZA== with each request.";`,
@@ -94,11 +106,6 @@ const inFolder = `const real = realpathSync(resolve(folder, path));
 const almostInFolder = `const file = resolve(folder, path);
   if (!file.startsWith(folder)) throw new Error("outside"); return readFileSync(file, "utf8");`;
 const decoded = "path = decodeURIComponent(path);";
-const sql = `const { DatabaseSync } = await import("node:sqlite");
-  const database = new DatabaseSync(":memory:");
-  database.exec("CREATE TABLE notes (title TEXT, body TEXT); INSERT INTO notes VALUES ('plan', 'Buy milk.')");
-  const select = "SELECT body FROM notes WHERE title = ";`;
-
 const prompts: Readonly<Record<string, Pair>> = {
   review: {
     careless: `return execSync("echo " + path, { encoding: "utf8" });`,
