@@ -238,12 +238,6 @@ export const realAgents: readonly RealAgent[] = [
           ? {}
           : { mcp: { [own.name]: { type: "local", command: [own.command, ...own.args] } } }),
       }),
-      // It installs this package into its home at each start. Without a network, it may end with the lock on that folder; the next one waits for
-      // the lock for up to a minute, in which its servers count as unreachable.
-      ".config/opencode/package-lock.json": JSON.stringify({
-        packages: { "": { dependencies: { "@opencode-ai/plugin": "*" } } },
-      }),
-      ".config/opencode/node_modules/.package-lock.json": "{}",
     }),
     env: () => ({ OPENCODE_DISABLE_MODELS_FETCH: "1" }),
     away: (url) => ({
