@@ -92,10 +92,11 @@ function startAndList(prober: Prober, clientName?: string): Promise<Session | un
 const endRepetitions = 4;
 const hangRepetitions = 1;
 /**
- * How long the server may take to end after it answered a request, in milliseconds: waited for after the last ordinary and the last hostile
- * one, which stand for those before them, and each time a hostile one is repeated.
+ * How long the server may take to end after it answered a request, in milliseconds: waited for after the last ordinary one, which stands for
+ * those before it, and after hostile ones of great size; and longer each time a hostile one is repeated, since a busy machine takes longer.
  */
 const lateEndMs = 100;
+const repeatedLateEndMs = 2000;
 /** Hostile requests before the one after which the server is down that may be the reason of it, where that one is not. */
 const maxEarlier = 2;
 /** Requests of one tool, prompt or template that get no answer in time before no more of them are made. */
@@ -130,7 +131,7 @@ async function probeSeries(
   let slow = 0;
   let session = await startAndList(prober);
   const isHostile = ({ planned }: Step): boolean => planned.attack !== undefined;
-  const make = async ({ client }: Session, step: Step, waits: boolean): Promise<CallEnd> => {
+  const make = async ({ client }: Session, step: Step, waitMs: number): Promise<CallEnd> => {
     const { planned, about } = step;
     const { method, params } = requestOf(planned);
     const work = async (): Promise<CallEnd> => {
@@ -141,7 +142,7 @@ async function probeSeries(
       if (succeeded && !isHostile(step)) worked = planned;
       // What a tool begins and does not wait for is seen, too, once the server has answered something else.
       if (kind !== "none" && !client.isLost) await client.request("ping");
-      if (waits) await client.waitForLoss(lateEndMs);
+      if (waitMs > 0) await client.waitForLoss(waitMs);
       return { hangs: kind === "none", isDown: !answersPing };
     };
     const ordinaryProbe = "tool" in planned ? "call" : "read";
@@ -154,27 +155,33 @@ async function probeSeries(
     for (let left = times; left > 0; left -= 1) {
       session = await startAndList(prober);
       if (session === undefined) return false;
-      end = await make(session, step, true);
+      end = await make(session, step, repeatedLateEndMs);
       if (!end.isDown) return false;
     }
     return true;
   };
-  /** Hostile requests of this session. */
+  /** The last hostile requests of this session, the newest first. */
   let earlier: readonly Step[] = [];
+  const repeatEarlier = async (): Promise<void> => {
+    let isReason = false;
+    for (const step of earlier)
+      isReason ||= session !== undefined && (await repeat(step, endRepetitions + 1));
+    earlier = [];
+  };
   let hangs = 0;
   const left = [...steps];
   for (let each = left.shift(); each !== undefined; each = left.shift()) {
     if (session === undefined || slow > maxSlowMs) break;
     const [next] = left;
     const isLastOfSort = next === undefined || isHostile(next) !== isHostile(each);
-    end = await make(session, each, isLastOfSort);
+    const waits = isHostile(each) ? each.planned.attack?.aim === "size" : isLastOfSort;
+    end = await make(session, each, waits ? lateEndMs : 0);
     // Not all will be made then: some of each aim.
     if (isLastOfSort && slow > 0) left.push(...inTurns(left.splice(0)));
     if (isHostile(each) && end.isDown) {
-      const suspects = end.hangs ? [] : earlier;
-      let isReason = await repeat(each, end.hangs ? hangRepetitions : endRepetitions);
-      for (const step of suspects)
-        isReason ||= session !== undefined && (await repeat(step, endRepetitions + 1));
+      const { hangs: hung } = end;
+      const isReason = await repeat(each, hung ? hangRepetitions : endRepetitions);
+      if (!isReason && !hung) await repeatEarlier();
       earlier = [];
     } else if (isHostile(each)) earlier = [each, ...earlier].slice(0, maxEarlier);
     hangs += end.hangs ? 1 : 0;
@@ -191,6 +198,7 @@ async function probeSeries(
       await prober.list(client, "tools/list");
       if (capabilities["prompts"] !== undefined) await prober.list(client, "prompts/list");
     });
+    if (client.isLost) await repeatEarlier();
   }
   return { isReachable: session !== undefined, worked };
 }
