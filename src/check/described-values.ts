@@ -1,5 +1,7 @@
 /** How many values of a description are tried. */
 const maxValues = 3;
+/** Characters of a description that are looked at: a server may send megabytes, which the patterns would take minutes for. */
+const maxDescription = 2000;
 
 /** A list of words, such as `short, medium or long`, `asc|desc` and `on/off`. */
 const list = String.raw`[\w-]+(?:(?:\s*[|/]\s*|,?\s+or\s+|,\s*)[\w-]+)+`;
@@ -33,7 +35,7 @@ const isNumbered = /\bids?\b|\bindex\b|\bpage$/i;
  */
 export function describedValues(name: string, description: string): readonly string[] {
   // A URI is a value of its own sort, and has slashes as a list of words has.
-  const said = description.replaceAll(/\S*:\/\/\S*/g, " ");
+  const said = description.slice(0, maxDescription).replaceAll(/\S*:\/\/\S*/g, " ");
   const words = [
     ...Array.from(
       said.matchAll(quotations),
