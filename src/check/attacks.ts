@@ -81,7 +81,7 @@ function condition(holds: boolean, number: number): string {
   return `CASE WHEN ${tested} BETWEEN ${low} AND ${upper} THEN 1 ELSE 0 END = 1`;
 }
 
-/** What no database works out: one refuses the first, another one the second. It does so only where the condition does not hold. */
+/** An error in every database, and only where the condition does not hold: PostgreSQL refuses the division, SQLite the overflow. */
 const impossible = "1/0 + abs(-9223372036854775807 - 1)";
 
 const conditions: readonly Payload[] = [

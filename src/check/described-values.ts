@@ -12,7 +12,7 @@ const wordLists = new RegExp(
 /** Words in quotation marks of one sort. An apostrophe stands inside of a word. */
 const quotations = /"([^"\n]{1,40})"|“([^”\n]{1,40})”|`([^`\n]{1,40})`|(?<![\w'])'([^'\n]{1,40})'(?!\w)/g;
 const examples = /(?:\be\.g\.|\bfor example\b|\bsuch as\b)[,:]?\s+([\w.+-]*[\w+-])/gi;
-/** A form of dates and times is no value. */
+/** Placeholders such as YYYY-MM-DD are left out. */
 const form = /^[YMDHTZhms:.\s/-]+$/;
 
 /** What a name or a description says of a text, and a text of that form. */

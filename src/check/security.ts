@@ -92,8 +92,8 @@ function startAndList(prober: Prober, clientName?: string): Promise<Session | un
 const endRepetitions = 4;
 const hangRepetitions = 1;
 /**
- * How long the server may take to end after it answered a request, in milliseconds: waited for after the last ordinary one, which stands for
- * those before it, and after hostile ones of great size; and longer each time a hostile one is repeated, since a busy machine takes longer.
+ * How long the check waits for an end of the server after it answered, in milliseconds: after the last ordinary request and after hostile ones of
+ * great size; and when a hostile one is repeated, since a busy machine takes longer.
  */
 const lateEndMs = 100;
 const repeatedLateEndMs = 2000;
@@ -101,7 +101,7 @@ const repeatedLateEndMs = 2000;
 const maxEarlier = 2;
 /** Requests of one tool, prompt or template that get no answer in time before no more of them are made. */
 const maxHangs = 2;
-/** The same of slow ones: how long an answer takes that is slow, and how long all of these may take together, in milliseconds. */
+/** When the answer to a hostile request is slow, and how long all slow ones of a tool, prompt or template may take together, in milliseconds. */
 const slowMs = 500;
 const maxSlowMs = 30_000;
 
@@ -127,7 +127,7 @@ async function probeSeries(
   steps: readonly Step[],
 ): Promise<{ readonly isReachable: boolean; readonly worked: Planned | undefined }> {
   let worked: Planned | undefined;
-  /** How long slow requests took together. */
+  /** How long slow hostile requests took together. */
   let slow = 0;
   let session = await startAndList(prober);
   const isHostile = ({ planned }: Step): boolean => planned.attack !== undefined;
@@ -138,7 +138,7 @@ async function probeSeries(
       const began = performance.now();
       const { kind, succeeded, answersPing } = await requestOrPing(client, method, params);
       const took = performance.now() - began;
-      if (took > slowMs && kind !== "none") slow += took;
+      if (isHostile(step) && took > slowMs && kind !== "none") slow += took;
       if (succeeded && !isHostile(step)) worked = planned;
       // What a tool begins and does not wait for is seen, too, once the server has answered something else.
       if (kind !== "none" && !client.isLost) await client.request("ping");
@@ -169,15 +169,13 @@ async function probeSeries(
     earlier = [];
   };
   let hangs = 0;
-  const left = [...steps];
-  for (let each = left.shift(); each !== undefined; each = left.shift()) {
+  const ordered = inOrder(steps);
+  for (const [index, each] of ordered.entries()) {
     if (session === undefined || slow > maxSlowMs) break;
-    const [next] = left;
-    const isLastOfSort = next === undefined || isHostile(next) !== isHostile(each);
-    const waits = isHostile(each) ? each.planned.attack?.aim === "size" : isLastOfSort;
+    const next = ordered[index + 1];
+    const isLastOrdinary = next === undefined || isHostile(next);
+    const waits = isHostile(each) ? each.planned.attack?.aim === "size" : isLastOrdinary;
     end = await make(session, each, waits ? lateEndMs : 0);
-    // Not all will be made then: some of each aim.
-    if (isLastOfSort && slow > 0) left.push(...inTurns(left.splice(0)));
     if (isHostile(each) && end.isDown) {
       const { hangs: hung } = end;
       const isReason = await repeat(each, hung ? hangRepetitions : endRepetitions);
@@ -203,13 +201,23 @@ async function probeSeries(
   return { isReachable: session !== undefined, worked };
 }
 
-/** The first request of each aim and parameter, then the second of each, and so on. */
-function inTurns(steps: readonly Step[]): readonly Step[] {
-  const groups = [
-    ...Map.groupBy(steps, ({ planned: { attack } }) => `${attack?.parameter} ${attack?.aim}`).values(),
+/**
+ * Ordinary requests; then hostile ones, the first of each aim and parameter before the second of any, so that there are some of each where the
+ * time ends; those of great size last, since they may end the server.
+ */
+function inOrder(steps: readonly Step[]): readonly Step[] {
+  const aimOf = ({ planned }: Step): string | undefined => planned.attack?.aim;
+  const turns = [
+    ...Map.groupBy(
+      steps.filter((step) => aimOf(step) !== undefined && aimOf(step) !== "size"),
+      (step) => `${step.planned.attack?.parameter} ${aimOf(step)}`,
+    ).values(),
+  ].flatMap((group) => group.map((step, turn) => ({ step, turn })));
+  return [
+    ...steps.filter((step) => aimOf(step) === undefined),
+    ...turns.toSorted((a, b) => a.turn - b.turn).map(({ step }) => step),
+    ...steps.filter((step) => aimOf(step) === "size"),
   ];
-  const most = Math.max(0, ...groups.map(({ length }) => length));
-  return Array.from({ length: most }, (_, turn) => groups.flatMap((group) => group[turn] ?? [])).flat();
 }
 
 /** Starts the server once more among the files that requests of all sorts have left, and asks what it lists. */
@@ -570,7 +578,7 @@ export const securityRules = {
       for (const [planned, probes] of Map.groupBy(view.probes, plannedIn)) {
         const [first] = probes;
         if (first === undefined || planned?.attack === undefined || frail.has(placeKey(first))) continue;
-        // At first it may have ended in the next probe.
+        // The first time, its late end may be recorded in the next probe.
         const judged = lossIn(first) === undefined ? probes.slice(1) : probes;
         const losses = judged.flatMap((probe) => lossIn(probe) ?? []);
         const [loss] = losses;
