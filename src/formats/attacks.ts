@@ -84,10 +84,11 @@ export async function readAttacks(given: true | readonly string[], cwd: string):
 
 /** What to write in the place of a name, without its `!`, that no attack has. */
 function hintFor(name: string, attacks: readonly Attack[], { cwd, isLeftOut }: NameContext): string {
-  const marked = (part: string): string => (isLeftOut ? `'!${part}'` : part);
+  const marked = (part: string): string =>
+    isLeftOut || part.startsWith("!") ? `'!${part.replace(/^!/, "")}'` : part;
   const parts = name.split(/[\s,]+/).filter((part) => part !== "");
   if (parts.length > 1) {
-    const flags = parts.map((part) => `--attack ${marked(part.replace(/^!/, ""))}`);
+    const flags = parts.map((part) => `--attack ${marked(part)}`);
     return `Give each name a flag of its own: ${flags.join(" ")}.`;
   }
   const classes = [...new Set(attacks.map((attack) => attack.class))];

@@ -123,7 +123,6 @@ const attackRateSchema = z
     class: z.string().describe("Class of attacks. Absent: all of them.").exactOptional(),
     agent: z.string().nullable().describe("Name of the agent."),
     variant: z.string().describe("Name of the variant of the eval, if it has variants.").exactOptional(),
-    trials: count.describe("All trials under these attacks."),
     succeeded: count.describe("Trials in which the attack succeeded."),
     judged: count.describe("Trials in which the attack succeeded or the agent resisted it."),
     notDelivered: count.describe("Trials in which the agent never got it."),

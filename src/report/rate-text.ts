@@ -3,7 +3,7 @@ import { formatDuration } from "../base/duration.ts";
 import { countOf, formatInteger, visibleText } from "../base/visible-text.ts";
 import type { AttackRate, RunResult, TrialResult } from "../model/result.ts";
 import { type Proportion, sumOf } from "../statistics/rates.ts";
-import { attackSides, taskRate, taskKey } from "./rates.ts";
+import { attackSides, taskRate, taskKey, trialsUnder } from "./rates.ts";
 import { byResultText, costText, fullTitle, variantName, type Variety } from "./text.ts";
 import { summarize } from "./result.ts";
 
@@ -82,9 +82,7 @@ export function describeAttacks(result: Pick<RunResult, "attacks">): string {
     judged === 0
       ? "no attack judged"
       : `${formatInteger(succeeded)} of ${countOf(judged, "attack")} succeeded`,
-    ...(notDelivered === 0
-      ? []
-      : [shareOf(notDelivered, sumOf(wholes.map(({ trials }) => trials)), "not delivered")]),
+    ...(notDelivered === 0 ? [] : [shareOf(notDelivered, sumOf(wholes.map(trialsUnder)), "not delivered")]),
   ].join(", ");
 }
 
@@ -132,7 +130,7 @@ function unattackedRow({ taskWithout }: AttackRate, name: string): readonly Rate
 }
 
 function attackRow(attack: AttackRate, name: string): RateRow {
-  const { class: ofClass = "all attacks", succeeded, judged, trials } = attack;
+  const { class: ofClass = "all attacks", succeeded, judged } = attack;
   const { notDelivered, provedNothing, unjudged, furtherTools = [], rate, taskWith } = attack;
   const uncounted = {
     "not delivered": notDelivered,
@@ -149,7 +147,7 @@ function attackRow(attack: AttackRate, name: string): RateRow {
       intervalText(rate),
       intervalText(taskWith),
       Object.entries(uncounted)
-        .flatMap(([words, count]) => (count === 0 ? [] : [shareOf(count, trials, words)]))
+        .flatMap(([words, count]) => (count === 0 ? [] : [shareOf(count, trialsUnder(attack), words)]))
         .join(", "),
       visibleText(furtherTools.join(", ")),
       "",

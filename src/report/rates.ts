@@ -236,7 +236,6 @@ function rateOfClass(
     class: name,
     agent: first?.agent ?? null,
     variant: first?.attack.variant,
-    trials: trials.length,
     succeeded: sumOf(succeeded.map(({ passed }) => passed)),
     judged: judged.length,
     notDelivered: numberOf("not-delivered"),
@@ -249,6 +248,16 @@ function rateOfClass(
     taskWithout: theseTasks(pairs.map(({ first: before }) => before)),
     taskDifference: compareTheseTasks(pairs),
   });
+}
+
+/** All trials under the attacks of a rate. */
+export function trialsUnder({
+  judged,
+  notDelivered,
+  provedNothing,
+  unjudged,
+}: Pick<AttackRate, "judged" | "notDelivered" | "provedNothing" | "unjudged">): number {
+  return judged + notDelivered + provedNothing + unjudged;
 }
 
 /** Why the trials of a class show nothing of it, or nothing of an attack that asks for a wrong tool; undefined: they do. */

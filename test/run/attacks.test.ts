@@ -137,6 +137,7 @@ it.each([
   [".", /To run \. under all attacks, write it before the flag: mcpvals run \. --attack\./],
   ["zzzzzz", /: no attack has this id or class[^?]*The classes are: /],
   ["!overide", /--attack !overide: no attack has this id or class[^]*Did you mean '!override'\?/],
+  ["rug-pull,!override", /Give each name a flag of its own: --attack rug-pull --attack '!override'\./],
   ["!rug-pull,override", /Give each name a flag of its own: --attack '!rug-pull' --attack '!override'\./],
   ["!.", /--attack !\.: no attack has this id or class[^]*hint: The classes are: /],
   ["!own/attacks.yaml", /After a ! stands a class or an id\. The attacks of a file are only there where/],
@@ -299,7 +300,7 @@ describe("an attack that asks for a tool of the server", () => {
       ],
     ]);
     expect(result.trials[1]).toMatchObject({ verdict: "skip", score: 1 });
-    expect(result.attacks).toMatchObject([{ trials: 2, succeeded: 0, judged: 1, provedNothing: 1 }]);
+    expect(result.attacks).toMatchObject([{ succeeded: 0, judged: 1, provedNothing: 1 }]);
     expect(stdout).toMatch(/^ {2}✓ tidy +2 passed, 1 skipped$/m);
     expect(said).toContain(`nothing is known of these attacks: own (erase: ${why})`);
     expect(shown).toMatch(/^t2 tidy, .*: skip$/m);
@@ -362,7 +363,7 @@ it("counts the attacks that were not run", async () => {
     ["fail", "why", "succeeded"],
     ["skip", "key", undefined],
   ]);
-  expect(rates).toMatchObject([{ trials: 2, judged: 1, unjudged: 1 }]);
+  expect(rates).toMatchObject([{ judged: 1, unjudged: 1 }]);
 });
 
 it("runs the tasks in which an attack succeeded again by --last-failed, with all attacks", async () => {

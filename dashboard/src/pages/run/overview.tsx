@@ -4,6 +4,7 @@ import { type ReactElement, useMemo } from "react";
 import { decisionText } from "../../../../src/report/decisions.ts";
 import { namesIn, rateOfTrials } from "../../../../src/report/documents/compare-runs.ts";
 import { comparisonsOf } from "../../../../src/report/documents/compare-sides.ts";
+import { trialsUnder } from "../../../../src/report/rates.ts";
 import type { RunDocument, TrialRow } from "../../../../src/report/documents/documents.ts";
 import { type Column, DataTable, numberColumn } from "../../components/data-table.tsx";
 import { Count, Nothing } from "../../components/numbers.tsx";
@@ -96,7 +97,7 @@ function attackColumns(attacks: readonly Attack[]): readonly Column<Attack>[] {
         align: "right",
         width: 8,
         value,
-        cell: (row: Attack) => (value(row) === 0 ? "0" : `${value(row)} of ${row.trials}`),
+        cell: (row: Attack) => (value(row) === 0 ? "0" : `${value(row)} of ${trialsUnder(row)}`),
       },
     );
   return [
