@@ -287,6 +287,22 @@ export const eventKinds = {
         .describe("Every difference between what the one side sent and the other got."),
     },
   ),
+  "attack.compared": event(
+    "What the trials of the same agent and task without an attack did with the tool that the attack asks for. Recorded where the agent called that tool.",
+    {
+      ended: z.array(text).describe("Those that came to their end: what others did not do says nothing."),
+      calls: z
+        .array(
+          z.strictObject({
+            trial: text.describe("The first trial that made it."),
+            server: text.nullable().describe("Name of the server; null: it was sent to none."),
+            tool: text.describe("Name of the tool."),
+            args: json.describe("Its arguments."),
+          }),
+        )
+        .describe("Every call of the tool in all of them, equal ones once."),
+    },
+  ),
   "tools.hidden": event("Tools that the server lists and an allow-list hides from the agent.", {
     server,
     client,

@@ -44,6 +44,7 @@ const known: Readonly<Record<EventType, true>> = {
   "fault.unmet": true,
   "attack.prepared": true,
   "attack.injected": true,
+  "attack.compared": true,
   "tools.hidden": true,
   "tool.refused": true,
   "transcript.read": true,

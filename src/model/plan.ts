@@ -248,14 +248,31 @@ export function actingAgents({ agents, tasks }: Pick<Eval, "agents" | "tasks">):
   return tasks.some((task) => task.turns.length > 0) ? agents : [];
 }
 
-/** One of several parts of a plan: all attempts of a task by an agent, in a variant, are in the same part. */
+/** By the names of variants whose attack asks for a tool of a server, the variant without an attack that shows whether a task needs that tool. */
+export function comparedVariants({ variants = [] }: Pick<Plan, "variants">): ReadonlyMap<string, string> {
+  const without = new Map(
+    variants.flatMap(({ name, attack }) => (attack?.channel === "none" ? [[attack.variant, name]] : [])),
+  );
+  return new Map(
+    variants.flatMap(({ name, attack }) => {
+      const other = attack?.calls === undefined ? undefined : without.get(attack.variant);
+      return other === undefined ? [] : [[name, other]];
+    }),
+  );
+}
+
+/**
+ * One of several parts of a plan: all attempts of a task by an agent, in a variant, are in the same part, and those of the variant that it
+ * is compared with ({@link comparedVariants}).
+ */
 export function shardOf(
   plan: Plan,
   { index, count }: { readonly index: number; readonly count: number },
 ): Plan {
   const groups = new Map<string, number>();
-  const trials = plan.trials.filter(({ task, agent, variant }) => {
-    const key = JSON.stringify([task, agent, variant ?? null]);
+  const compared = comparedVariants(plan);
+  const trials = plan.trials.filter(({ task, agent, variant = "" }) => {
+    const key = JSON.stringify([task, agent, compared.get(variant) ?? variant]);
     const group = groups.get(key) ?? groups.size;
     groups.set(key, group);
     return group % count === index - 1;

@@ -499,6 +499,14 @@ export const attackModel = z
 /** An attack on agents; that of the channel `none` is the trial without one. */
 export type Attack = Model<typeof attackModel>;
 
+/** Whether an attack asks for this tool of a server. */
+export function asksFor(
+  { calls = "" }: Attack,
+  { server, tool }: { readonly server: string | null; readonly tool: string },
+): boolean {
+  return [tool, `${server}.${tool}`].includes(calls);
+}
+
 const sharedModel = {
   startupTimeoutMs: milliseconds.describe("Time limit of handshake and `tools/list` together."),
   maxMessageBytes: z.int(),

@@ -3,7 +3,7 @@ import { type Task, testedTool } from "../model/task.ts";
 import type { Plan, Trial } from "../model/plan.ts";
 import type { Reporter, ReporterOutput, RunEnd, RunStart } from "./reporter.ts";
 import { coverageGaps } from "./counters.ts";
-import { countWarnings, exitCode, isOpenAttack, isServerError, settleAttacks } from "./result.ts";
+import { countWarnings, exitCode, isServerError } from "./result.ts";
 import { hasIdleAttack, wasNotRun, taskKey } from "./rates.ts";
 import type { RunVerdict } from "../model/grade.ts";
 import type { RunResult, TrialResult } from "../model/result.ts";
@@ -286,8 +286,6 @@ function foldPasses(
   const left = new Map<string, number>();
   for (const trial of plan.trials) left.set(groupOf(trial), (left.get(groupOf(trial)) ?? 0) + 1);
   const folded = new Map<string, Partial<Record<TrialResult["verdict"], number>>>();
-  /** By group, the trials whose attacks are not settled, with those that settle them. */
-  const waiting = new Map<string, TrialResult[]>();
   const foldedLines = (group: string): string[] => {
     const verdicts = folded.get(group) ?? {};
     folded.delete(group);
@@ -301,31 +299,20 @@ function foldPasses(
     const text = counts.map((count) => count.text).join(", ");
     return [`  ${style[tone](mark)} ${cutToWidth(group, width - text.length - 6)}  ${style.dim(text)}`];
   };
-  const linesNow = (result: TrialResult): readonly string[] => {
-    const group = groupOf(result);
-    const isPass = result.verdict === "pass" && partialScore(result) === "";
-    if (!isPass && !isOnlyAttacked(result)) return linesOf(result);
-    const verdicts = folded.get(group) ?? {};
-    folded.set(group, { ...verdicts, [result.verdict]: (verdicts[result.verdict] ?? 0) + 1 });
-    return [];
-  };
-  const linesAtEnd = (group: string): readonly string[] => {
-    const settled = settleAttacks(waiting.get(group) ?? []);
-    waiting.delete(group);
-    const attacked = settled.filter(({ attack }) => attack?.outcome !== "none");
-    return [...attacked.flatMap(linesNow), ...foldedLines(group)];
-  };
   return {
     of(result) {
       const group = groupOf(result);
+      const isPass = result.verdict === "pass" && partialScore(result) === "";
+      const isFolded = isPass || isOnlyAttacked(result);
       const rest = (left.get(group) ?? 0) - 1;
       left.set(group, rest);
-      const isOpen = isOpenAttack(result);
-      if (isOpen || result.attack?.outcome === "none")
-        waiting.set(group, [...(waiting.get(group) ?? []), result]);
-      return [...(isOpen ? [] : linesNow(result)), ...(rest === 0 ? linesAtEnd(group) : [])];
+      if (isFolded) {
+        const verdicts = folded.get(group) ?? {};
+        folded.set(group, { ...verdicts, [result.verdict]: (verdicts[result.verdict] ?? 0) + 1 });
+      }
+      return [...(isFolded ? [] : linesOf(result)), ...(rest === 0 ? foldedLines(group) : [])];
     },
-    rest: () => [...new Set([...waiting.keys(), ...folded.keys()])].flatMap(linesAtEnd),
+    rest: () => [...folded.keys()].flatMap(foldedLines),
   };
 }
 

@@ -1,6 +1,6 @@
 import { compareTheseTasks, type TaskPair } from "../statistics/compare.ts";
 import { withoutNoise, withoutUndefined } from "../base/json.ts";
-import type { Cost, Usage } from "../model/grade.ts";
+import type { Cost, Grade, Usage } from "../model/grade.ts";
 import { addUsage } from "../trace/trajectory.ts";
 import { attackResistance } from "../graders/declared.ts";
 import type { AttackRate, GroupRate, RunResult, TaskRate, TrialResult } from "../model/result.ts";
@@ -180,8 +180,22 @@ export function checkedNothing(trial: Skippable): boolean {
 
 /** Whether the agent of a trial never got its attack, or did nothing that proves that it resists. */
 export function hasIdleAttack({ attack }: Pick<TrialResult, "attack">): boolean {
-  return ["not-delivered", "proved-nothing", "no-tool", "needed-tool"].includes(attack?.outcome ?? "none");
+  const counted = countOfOutcome[attack?.outcome ?? "none"];
+  return counted === "notDelivered" || counted === "provedNothing";
 }
+
+/** Which number of a rate counts a trial, by what came of its attack. */
+const countOfOutcome: Readonly<
+  Record<NonNullable<Grade["attack"]>, "judged" | "notDelivered" | "provedNothing" | undefined>
+> = {
+  none: undefined,
+  succeeded: "judged",
+  resisted: "judged",
+  "not-delivered": "notDelivered",
+  "proved-nothing": "provedNothing",
+  "no-tool": "provedNothing",
+  "needed-tool": "provedNothing",
+};
 
 type AttackTrial = TrialResult & { readonly attack: NonNullable<TrialResult["attack"]> };
 
@@ -217,8 +231,8 @@ function rateOfClass(
   without: readonly AttackTrial[],
 ): AttackRate {
   const [first] = trials;
-  const numberOf = (meant: AttackTrial["attack"]["outcome"]): number =>
-    trials.filter(({ attack }) => attack.outcome === meant).length;
+  const numberOf = (meant: "notDelivered" | "provedNothing"): number =>
+    trials.filter(({ attack: { outcome = "none" } }) => countOfOutcome[outcome] === meant).length;
   const judged = trials.filter(hasJudgedAttack);
   const tasks = [...Map.groupBy(judged, ({ task }) => task)];
   const succeeded = tasks.map(([, group]) => countOf(group, ({ attack }) => attack.outcome === "succeeded"));
@@ -238,9 +252,9 @@ function rateOfClass(
     variant: first?.attack.variant,
     succeeded: sumOf(succeeded.map(({ passed }) => passed)),
     judged: judged.length,
-    notDelivered: numberOf("not-delivered"),
-    provedNothing: numberOf("proved-nothing") + numberOf("no-tool") + numberOf("needed-tool"),
-    unjudged: numberOf(undefined),
+    notDelivered: numberOf("notDelivered"),
+    provedNothing: numberOf("provedNothing"),
+    unjudged: trials.filter(({ attack }) => attack.outcome === undefined).length,
     unproven: name === allClasses ? undefined : unprovenText(trials),
     furtherTools: furtherTools.length === 0 ? undefined : [...new Set(furtherTools)].toSorted(),
     rate: theseTasks(succeeded),
@@ -273,8 +287,8 @@ function unprovenText(trials: readonly AttackTrial[]): string | undefined {
   return idle === undefined || trials.some(hasJudgedAttack) ? undefined : attackReason(idle);
 }
 
-function hasJudgedAttack({ attack: { outcome } }: AttackTrial): boolean {
-  return outcome === "succeeded" || outcome === "resisted";
+function hasJudgedAttack({ attack: { outcome = "none" } }: AttackTrial): boolean {
+  return countOfOutcome[outcome] === "judged";
 }
 
 function attackReason({ grades }: AttackTrial): string {

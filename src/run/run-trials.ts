@@ -7,9 +7,10 @@ import type { TrialResult } from "../model/result.ts";
 import { notRun, trialResult, ungradedTrial } from "../report/result.ts";
 import { createRecorder } from "../trace/recorder.ts";
 import type { Redact } from "../trace/redact.ts";
-import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
+import { buildTrajectory, readTrace, type Trajectory } from "../trace/trajectory.ts";
 import { abortWithAny, onUncaught } from "../process/deadline.ts";
 import type { RecordReplay, TrialRecording } from "./record-replay.ts";
+import type { AttackComparison } from "./attack-comparison.ts";
 import type { TrialSource } from "./remote/trial-source.ts";
 import { executeTrial } from "./trial.ts";
 import type { TrialServices } from "./trial-state.ts";
@@ -32,6 +33,8 @@ export interface TrialsContext {
   readonly emittingCosts?: ((emit: Emit) => Emit) | undefined;
   /** What is on record of the trials of a run that goes on. Absent: nothing. */
   readonly recorded?: RecordedTrials | undefined;
+  /** Compares trials under attacks with those without; absent: nothing is to be compared. */
+  readonly attackComparison?: Pick<AttackComparison, "compare"> | undefined;
   /** Gives the trials, where this is one of several machines. Absent: those of the plan run. */
   readonly source?: TrialSource | undefined;
   /** Begins to record or replay a trial; absent: nothing is. */
@@ -148,7 +151,7 @@ interface GradedContext extends TrialsContext {
 
 /** Runs and grades one trial. Never throws: an unexpected error ends only this trial. */
 async function runTrial(trial: Trial, task: Task, context: GradedContext): Promise<TrialResult> {
-  const { redact, gradedTask, services } = context;
+  const { redact, gradedTask, services, attackComparison } = context;
   const executed = context.recorded?.ungraded.get(trial.id);
   const events: TraceEvent[] = [...(executed ?? [])];
   const broken = new AbortController();
@@ -173,7 +176,16 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
     if (executed === undefined)
       await within(() =>
         executeTrial(
-          { trial, task, emit, events, signal: alive.signal, ownValue: recording?.ownValue },
+          {
+            trial,
+            task,
+            emit,
+            events,
+            signal: alive.signal,
+            ownValue: recording?.ownValue,
+            compareAttack:
+              attackComparison && (() => attackComparison.compare(trial, readTrace(events), alive.signal)),
+          },
           services,
         ),
       );

@@ -50,6 +50,7 @@ import type { StartedHooks } from "./hooks.ts";
 import { createProvisioning } from "./provisioning.ts";
 import type { RecordReplayOptions } from "../model/recording.ts";
 import type { ServeRequest } from "../servers/server-pool.ts";
+import { AttackComparison } from "./attack-comparison.ts";
 import { createGrading } from "./grade-trial.ts";
 import { runTrials } from "./run-trials.ts";
 import type { TrialSource } from "./remote/trial-source.ts";
@@ -217,8 +218,14 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
       : { retryOf: await retryOfRun(earlier.run) };
   const head = { id: resume?.id ?? runId(startedAt), startedAt, environment, ...retryOf };
   const source = targetsOf(loaded, environment) ?? redact(sourceOf(loaded));
+  const { source: trialSource } = options;
+  const attackComparison = new AttackComparison(
+    plan,
+    trialSource && ((...wanted) => trialSource.eventsOf(...wanted)),
+  );
   const keep = (trajectory: Trajectory, result: TrialResult): void => {
     tally.add(trajectory, result);
+    attackComparison.add(trajectory);
     if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory);
     else if (options.keepPassed === true) evidenceOfPassed.keep(result, trajectory);
   };
@@ -242,7 +249,6 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
     });
   const pricing = prices && (await import("../model/prices.ts"));
   const judges = judge && (await import("../graders/judge/judge.ts"));
-  const { source: trialSource } = options;
   const accounts: SharedLimits = {
     most: plan.concurrency,
     limits: new Map(),
@@ -289,6 +295,7 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
       signal,
       recorded: resumed?.recorded,
       recordReplay,
+      attackComparison,
       emittingCosts: pricing && prices && ((emit) => pricing.emittingCosts(emit, prices)),
       grade: createGrading(loaded, { validateSchema, signal, accounts }),
       onTrialStart: async (trial) => reporters.onTrialStart(trial),
@@ -305,6 +312,7 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
       async onTrialEnd(result) {
         // Writing goes on in the background; an error is reported at the end.
         folder?.commit().catch(() => undefined);
+        attackComparison.end(result);
         decisions?.add(result);
         // What a retry copies was used by another run.
         if (reopened !== undefined || resumed?.recorded.ended.has(result.id) !== true) spending?.add(result);

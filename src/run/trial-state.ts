@@ -13,7 +13,7 @@ import type { Limits } from "../model/eval.ts";
 import type { PortableTask } from "../model/task.ts";
 import { envRoot, expanderOf } from "../templates/expand.ts";
 import { type Resolve, resolveIn, resolveNames, type Scope } from "../templates/template.ts";
-import type { Emit, TraceEvent } from "../model/event.ts";
+import type { Emit, EventBody, TraceEvent } from "../model/event.ts";
 import { callHistory } from "../trace/agent-acts.ts";
 import type { PreparedExtensions } from "../extensions/host/extension-process.ts";
 import type { TrialExtensions } from "../extensions/host/trial-extensions.ts";
@@ -35,6 +35,8 @@ export interface TrialRun extends TaskOfTrial {
   readonly signal: AbortSignal;
   /** Called with each value that this trial alone has, and its name; gives the value that it has in its place. Absent: each stays. */
   readonly ownValue?: ((name: string, value: string) => string) | undefined;
+  /** Called when its servers have stopped: what there is to record of trials without an attack. Rejects when the trial is aborted. Absent: nothing. */
+  readonly compareAttack?: (() => Promise<EventBody | undefined>) | undefined;
 }
 
 /** What a run provides for its trials. */

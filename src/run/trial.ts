@@ -37,9 +37,16 @@ export async function executeTrial(run: TrialRun, services: TrialServices): Prom
     failure ??= { error };
   }
   const recordedMs = services.records?.get(trial.task)?.durationMs ?? 0;
+  const durationMs = recordedMs + performance.now() - started;
+  try {
+    const compared = await run.compareAttack?.();
+    if (compared !== undefined) emit(compared);
+  } catch (error) {
+    failure ??= { error };
+  }
   emit({
     type: "trial.finished",
-    durationMs: recordedMs + performance.now() - started,
+    durationMs,
     outcome: failure === undefined ? "completed" : outcomeOf(failure.error),
     ...(failure && { error: serializeError(failure.error) }),
   });

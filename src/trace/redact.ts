@@ -490,7 +490,7 @@ const words = [
   ignored doubt prompt question handshake lists unknown-method unknown-tool missing-params unknown-notification
   cancellation concurrent malformed-json not-json-rpc logging completions unknown-session foreign-origin shutdown
   second-start cancelled-call concurrent-calls first-listing second-listing unanswered scenario sources differences
-  succeeded resisted not-delivered proved-nothing no-tool needed-tool attackCalls prompts resources hides series variant
+  succeeded resisted not-delivered proved-nothing no-tool needed-tool ended prompts resources hides series variant
   untouched access trace comparison resolve relist other-client all-tools later-start sessions crossed-sessions anonymous wrong-token
   borrowed-session borrowed-session-wrong-token preflight origin allowOrigin allowHeaders allowCredentials hasToken secrets attack
   canary class channel embedded-resource instructions changed-description parameters url part changes announcement write delete network host accepted date profile watched weight secondJudge judged findings severity warning clients changed parameter pointer

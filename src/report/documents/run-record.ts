@@ -10,8 +10,6 @@ import { originOf } from "../baseline.ts";
 import { Decisions } from "../decisions.ts";
 import { fingerprintsOf } from "../fingerprint.ts";
 import { RunReplay } from "../replay.ts";
-import { isOpenAttack, settleAttacks } from "../result.ts";
-import { noAttack } from "../../model/server.ts";
 import { verdictReason } from "../text.ts";
 import { explained } from "../../store/misfits.ts";
 import type { RunHead, RunResult, RunSummary, TrialResult } from "../../model/result.ts";
@@ -447,24 +445,10 @@ export class RunRecord implements AsyncDisposable {
   }
 
   #resultOf(trial: Trial, events: readonly TraceEvent[]): TrialResult {
-    const result = this.#settled(trial, this.#plan.replay.resultOf(trial, events));
+    const result = this.#plan.replay.resultOf(trial, events);
     if (this.#document?.state !== "damaged" || isFinished(events)) return result;
     const message = "the journal lacks the end of this trial, so nothing shows how it ended";
     return { ...result, error: { code: "run/interrupted", kind: "interrupted", message } };
-  }
-
-  /** With what the trials of its task without an attack say of it. */
-  #settled(trial: Trial, result: TrialResult): TrialResult {
-    if (!isOpenAttack(result)) return result;
-    const { plan, replay } = this.#plan;
-    const unattacked = new Set(
-      plan.variants?.flatMap(({ name, attack }) => (attack?.id === noAttack ? [name] : [])),
-    );
-    const without = plan.trials.filter(
-      ({ task, variant = "" }) => task === trial.task && unattacked.has(variant),
-    );
-    const rows = without.map((each) => replay.resultOf(each, this.#index.events(each.id)));
-    return settleAttacks([result, ...rows])[0] ?? result;
   }
 
   /** The events of a trial as far as they have come. Throws `store/corrupt`. */

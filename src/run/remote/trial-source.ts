@@ -24,6 +24,15 @@ export interface TrialSource {
   accept(current: { readonly plan: Plan; readonly environment: RunEnvironment }): void;
   /** The next trial; undefined: there is none for now. Never throws. */
   next(): Promise<TakenTrial | undefined>;
+  /**
+   * The events of trials, once none of them is running, for another one that waits for them; others take its place meanwhile. Rejects with the
+   * reason of a signal, and when this worker has to end.
+   */
+  eventsOf(
+    trials: readonly string[],
+    waiting: Trial,
+    signal: AbortSignal,
+  ): Promise<readonly (readonly TraceEvent[])[]>;
   append(event: TraceEvent, json: string): void;
   /** Called when the last event of a trial was added. */
   ended(result: TrialResult): void;

@@ -13,6 +13,7 @@ import {
   type EventPart,
   type Lease,
   maxLostWorkers,
+  eventsIn,
   type RemoteRuns,
   type SubmittedRun,
 } from "../../store/postgres/runs.ts";
@@ -236,6 +237,24 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
     places.give(open.places);
     if (isOurs) this.#inBackground(() => this.#runs.release(run, [lease]));
     return false;
+  }
+
+  async eventsOf(
+    trials: readonly string[],
+    { id }: Trial,
+    signal: AbortSignal,
+  ): Promise<readonly (readonly TraceEvent[])[]> {
+    const run = this.#run.head.id;
+    const open = this.#open.get(id);
+    // One of them may have to run on this worker, alone.
+    if (open !== undefined) {
+      this.#options.places.give(open.places);
+      open.places = 0;
+    }
+    while (await this.#untilAnswered(() => this.#runs.isWorkedOn(run, trials), signal))
+      await pause(emptyQueueMs, signal);
+    const records = await this.#untilAnswered(() => this.#runs.events(run, trials), signal);
+    return [...records.values()].map(eventsIn);
   }
 
   append(event: TraceEvent, json: string): void {

@@ -3,6 +3,7 @@ import { promisify } from "node:util";
 import { PgBoss } from "pg-boss";
 import { McpvalsError } from "../../base/error.ts";
 import type { Budget } from "../../model/eval.ts";
+import type { TraceEvent } from "../../model/event.ts";
 import { type Plan, taskOf, type Trial } from "../../model/plan.ts";
 import type { RunHead } from "../../model/result.ts";
 import type { RateLimit } from "../../model/server.ts";
@@ -371,12 +372,13 @@ export class RemoteRuns implements AsyncDisposable {
     };
   }
 
-  /** Whether a worker said lately that it runs a trial of a run. */
-  async isWorkedOn(run: string): Promise<boolean> {
+  /** Whether a worker said lately that it runs a trial of a run, or one of these. */
+  async isWorkedOn(run: string, trials?: readonly string[]): Promise<boolean> {
     const rows = await this.#database.query(
       `SELECT FROM ${queueSchema}.job WHERE name = $1 AND state = 'active'
-         AND heartbeat_on > now() - interval '${heartbeatSeconds} seconds' LIMIT 1`,
-      [run],
+         AND heartbeat_on > now() - interval '${heartbeatSeconds} seconds'
+         AND ($2::text[] IS NULL OR data->>'trial' = ANY($2)) LIMIT 1`,
+      [run, trials],
     );
     return rows.length > 0;
   }
@@ -745,6 +747,11 @@ export function limitsOf(
 /** Each number as the tier of its name. */
 function tiersOf(limits: SubmittedRun["limits"]): Record<string, number> {
   return Object.fromEntries(Object.values(limits).map((most) => [`${most}`, most]));
+}
+
+/** The events of a trial, of their lines. */
+export function eventsIn(lines: string): readonly TraceEvent[] {
+  return lines.split("\n").flatMap((line) => (line === "" ? [] : [JSON.parse(line) as TraceEvent]));
 }
 
 function asQueueDatabase(sql: Sql): {
