@@ -18,10 +18,10 @@ import {
   secretName,
 } from "./canaries.ts";
 import type { Listed, Surface } from "./check-view.ts";
-import { describedValues } from "./described-values.ts";
+import { describedValues, exampleUris } from "./described-values.ts";
 import { longText, longTextLength } from "./planned-requests.ts";
 import { atReference, objectIn, typesOf } from "./schema-walk.ts";
-import { templateVariables } from "./uri-template.ts";
+import { templateVariables, valuesIn } from "./uri-template.ts";
 
 /** The hosts of hostile requests, by what a tool may be made to reach: one that gets pages of a private network may refuse this machine. */
 const canaryHosts = {
@@ -338,15 +338,18 @@ export function callablesOf({ tools, prompts, resourceTemplates }: Surface): rea
         }),
       ),
     ),
-    ...callablesAs("resource", resourceTemplates, ({ name: template, definition }) =>
-      textSchema(
+    ...callablesAs("resource", resourceTemplates, ({ name: template, definition }) => {
+      const description = textOf(definition["description"]);
+      const examples = exampleUris(description).map((uri) => valuesIn(template, uri) ?? {});
+      return textSchema(
         templateVariables(template).map((each) => ({
           ...each,
           // The template says whether it is a path.
-          description: `${textOf(definition["description"])} ${template}`,
+          description: `${description} ${template}`,
+          examples: examples.flatMap((values) => values[each.name] ?? []).slice(0, 1),
         })),
-      ),
-    ),
+      );
+    }),
   ];
 }
 
@@ -356,10 +359,14 @@ function textSchema(
     readonly name: string;
     readonly description: string;
     readonly isRequired: boolean;
+    readonly examples?: readonly string[];
   }[],
 ): Json {
   if (args.length === 0) return null;
-  const properties = args.map(({ name, description }) => [name, { type: "string", description }] as const);
+  const properties = args.map(
+    ({ name, description, examples = [] }) =>
+      [name, { type: "string", description, ...(examples.length > 0 && { examples }) }] as const,
+  );
   return {
     type: "object",
     properties: Object.fromEntries(properties),

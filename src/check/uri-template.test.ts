@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { expandTemplate, templateVariables } from "./uri-template.ts";
+import { expandTemplate, templateVariables, valuesIn } from "./uri-template.ts";
 
 const values = { var: "value", hello: "Hello World!", path: "/foo/bar", x: "1024", y: "768", empty: "" };
 
@@ -35,4 +35,19 @@ it("the variables of a query may be left out", () => {
     { name: "rest", isRequired: true },
     { name: "limit", isRequired: false },
   ]);
+});
+
+it.each([
+  ["notes://{name}", "notes://a.txt", { name: "a.txt" }],
+  ["notes://{name}", "notes://my%20note", { name: "my note" }],
+  ["notes://{name}", "notes://a/b", undefined],
+  ["notes://{+path}", "notes://a/b", { path: "a/b" }],
+  ["notes://{name}", "notes://", undefined],
+  ["notes://{name}", "other://a.txt", undefined],
+  ["db://{table}/rows/{id}{?limit}", "db://users/rows/7", { table: "users", id: "7" }],
+  ["db://{table}/rows/{id}{?limit}", "db://users/rows/7?limit=3", { table: "users", id: "7", limit: "3" }],
+  ["db://{table}/rows", "db://users/rows/7", undefined],
+  ["db://tables", "db://tables", {}],
+])("the values of %s in %s", (template, uri, values) => {
+  expect(valuesIn(template, uri)).toEqual(values);
 });

@@ -63,6 +63,46 @@ export function expandTemplate(
   });
 }
 
+/**
+ * The values of the variables with which a template (RFC 6570) gives a URI, with all of them or with those that are required; undefined:
+ * there are none. A value ends where what comes next in the template begins.
+ */
+export function valuesIn(template: string, uri: string): Readonly<Record<string, string>> | undefined {
+  const all = templateVariables(template);
+  for (const variables of [all, all.filter(({ isRequired }) => isRequired)]) {
+    const marks = Object.fromEntries(variables.map(({ name }) => [name, `\0${name}\0`]));
+    // Names stand at the odd places, and what is between them at the even ones.
+    const [before = "", ...parts] = expandTemplate(template, marks, { isRaw: true }).split("\0");
+    if (!uri.startsWith(before)) continue;
+    const values: Record<string, string> = {};
+    let start = before.length;
+    for (let at = 0; at < parts.length; at += 2) {
+      const [name = "", next = ""] = parts.slice(at);
+      const isLast = at + 2 === parts.length;
+      const end = isLast ? uri.length - next.length : uri.indexOf(next, start);
+      if (end <= start || !uri.startsWith(next, end)) break;
+      values[name] = decoded(uri.slice(start, end));
+      start = end + next.length;
+    }
+    // A slash in a value is one of the URI only where the template keeps it.
+    const isWhole = start === uri.length && Object.keys(values).length === variables.length;
+    if (isWhole && slashesIn(expandTemplate(template, values)) === slashesIn(uri)) return values;
+  }
+  return undefined;
+}
+
+function slashesIn(text: string): number {
+  return text.split("/").length - 1;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 function percentEncoded(text: string, keepsReserved: boolean): string {
   const encoded = keepsReserved ? encodeURI(text.toWellFormed()) : encodeURIComponent(text.toWellFormed());
   // The functions of JavaScript are about an older standard.

@@ -262,9 +262,13 @@ it.skipIf(reason !== undefined)(
     const source = serverWith(
       { run: `const run = async () => { ${runs} }; return say(await run());` },
       {
-        parameter: "The day (YYYY-MM-DD), or one of today, tomorrow",
+        parameter: "The day (YYYY-MM-DD), or one of today, tomorrow; a note is notes://tea.",
         prompts: { ask: runs, plan: date, wait: slowly },
-        templates: { "days://{path}": `path = decodeURIComponent(path); ${runs}`, "plans://{path}": date },
+        templates: {
+          "days://{path}": `path = decodeURIComponent(path); ${runs}`,
+          "plans://{path}": date,
+          "notes://{path}": `if (path !== "tea") throw new Error("no note"); return "done";`,
+        },
       },
     );
     using folder = folderOf({ "server.mjs": source, "notes/note.txt": "A note." });
