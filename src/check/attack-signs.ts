@@ -112,7 +112,9 @@ function successes(view: CheckView, aims: readonly Attack["aim"][]): readonly (r
  * also where the texts are left out that the server repeats.
  */
 function conditionSuccesses(view: CheckView): readonly Success[] {
-  const all = view.probes.flatMap((probe) => {
+  // One that was made again, since the server ended, counts once.
+  const first = [...Map.groupBy(view.probes, plannedIn).values()].flatMap(([probe]) => probe ?? []);
+  const all = first.flatMap((probe) => {
     const exchange = plannedExchange(probe);
     const tried = triedIn(probe);
     if (tried?.attack.aim !== "sql" || exchange?.answer === undefined) return [];
@@ -128,16 +130,16 @@ function conditionSuccesses(view: CheckView): readonly Success[] {
     Object.values(conditionForms).flatMap(({ holds, fails }): readonly Success[] => {
       const [held, failed] = [holds, fails].map((form) => tried.filter(({ attack }) => attack.form === form));
       const [one, other] = [held, failed].map((each) => new Set(each?.map(({ result }) => result)));
-      const [first] = held ?? [];
+      const [shown] = held ?? [];
       const isShown =
         held?.length === 2 &&
         failed?.length === 2 &&
         one?.size === 1 &&
         other?.size === 1 &&
         !one.has([...other][0] ?? "");
-      if (!isShown || first === undefined) return [];
+      if (!isShown || shown === undefined) return [];
       const evidence = [...held, ...failed].flatMap((each) => each.evidence);
-      return [{ ...first, shown: "the result depends on a condition in the text, twice", evidence }];
+      return [{ ...shown, shown: "the result depends on a condition in the text, twice", evidence }];
     }),
   );
 }

@@ -23,7 +23,7 @@ import {
 } from "./check-view.ts";
 import { regionFlags } from "./definitions.ts";
 import { type Planned, placeOfPlanned, requestOf } from "./planned-requests.ts";
-import { type Prober, requestOrPing, type Session } from "./prober.ts";
+import { type Answer, type Prober, requestOrPing, type Session } from "./prober.ts";
 import { differences, keptOf, variablePlaces } from "./stability.ts";
 import {
   aboutAccess,
@@ -65,9 +65,10 @@ export async function probeSecurity(prober: Prober): Promise<void> {
   const series = [...Map.groupBy(steps, keyOf).values()];
   const working: (Planned | undefined)[] = series.map(() => undefined);
   await prober.sideBySide(series, async (beside, own, index) => {
-    const { isReachable, worked } = await probeSeries(beside, own);
-    working[index] = worked;
-    return isReachable;
+    const made = new Series(beside);
+    await made.probe(own);
+    working[index] = made.worked;
+    return made.isReachable;
   });
   await probeLaterStart(
     prober,
@@ -97,8 +98,8 @@ const hangRepetitions = 1;
  */
 const lateEndMs = 100;
 const repeatedLateEndMs = 2000;
-/** Hostile requests before the one after which the server is down that may be the reason of it, where that one is not. */
-const maxEarlier = 2;
+/** Hostile requests before the one after which the server is down among which the reason is sought, where that one is not. */
+const maxEarlier = 50;
 /** Requests of one tool, prompt or template that get no answer in time before no more of them are made. */
 const maxHangs = 2;
 /** When the answer to a hostile request is slow, and how long all slow ones of a tool, prompt or template may take together, in milliseconds. */
@@ -117,88 +118,129 @@ interface CallEnd {
   readonly isDown: boolean;
 }
 
+function isHostile({ attack }: Planned): boolean {
+  return attack !== undefined;
+}
+
+/** What a request adds to the time that slow hostile ones take, in milliseconds. Ordinary ones may be slow. */
+export function slowTime(planned: Planned, kind: Answer["kind"], tookMs: number): number {
+  return isHostile(planned) && kind !== "none" && tookMs > slowMs ? tookMs : 0;
+}
+
 /**
- * Makes the requests of one tool, prompt or template; a hostile one after which the server is down again and again, so that a server which
- * ends now and then is told from one that the request ends. Gives whether the server started each time, and the last ordinary request
- * that succeeded.
+ * The requests of one tool, prompt or template. A hostile one after which the server is down is made again and again, so that a server which
+ * ends now and then is told from one that the request ends.
  */
-async function probeSeries(
-  prober: Prober,
-  steps: readonly Step[],
-): Promise<{ readonly isReachable: boolean; readonly worked: Planned | undefined }> {
-  let worked: Planned | undefined;
-  /** How long slow hostile requests took together. */
-  let slow = 0;
-  let session = await startAndList(prober);
-  const isHostile = ({ planned }: Step): boolean => planned.attack !== undefined;
-  const make = async ({ client }: Session, step: Step, waitMs: number): Promise<CallEnd> => {
-    const { planned, about } = step;
+class Series {
+  readonly #prober: Prober;
+  /** The last ordinary request that succeeded. */
+  worked: Planned | undefined;
+  /** Undefined: the server did not start. */
+  #session: Session | undefined;
+  /** How the last request ended. */
+  #end: CallEnd = { hangs: false, isDown: false };
+  /** The last hostile requests of the session. */
+  #earlier: readonly Step[] = [];
+  /** How long slow hostile requests took together, in milliseconds. */
+  #slowMs = 0;
+  /** Whether a hostile request is known that ends the server. The report names one, so that no further is sought. */
+  #isExplained = false;
+
+  constructor(prober: Prober) {
+    this.#prober = prober;
+  }
+
+  get isReachable(): boolean {
+    return this.#session !== undefined;
+  }
+
+  async probe(steps: readonly Step[]): Promise<void> {
+    await this.#start();
+    let hangs = 0;
+    const ordered = inOrder(steps);
+    for (const [index, step] of ordered.entries()) {
+      if (!this.isReachable || this.#slowMs > maxSlowMs) break;
+      const { attack } = step.planned;
+      const next = ordered[index + 1];
+      const isLastOrdinary = next === undefined || isHostile(next.planned);
+      const waits = attack === undefined ? isLastOrdinary : attack.aim === "size";
+      await this.#make(step, waits ? lateEndMs : 0);
+      if (attack !== undefined && this.#end.isDown) await this.#explain(step);
+      else if (attack !== undefined) this.#earlier = [...this.#earlier, step].slice(-maxEarlier);
+      hangs += this.#end.hangs ? 1 : 0;
+      if (hangs === maxHangs) break;
+      // What still works on one request may touch something during the next.
+      if (this.isReachable && (this.#end.hangs || this.#end.isDown)) await this.#start();
+    }
+    await this.#relist();
+  }
+
+  async #start(): Promise<void> {
+    this.#earlier = [];
+    this.#session = await startAndList(this.#prober);
+  }
+
+  async #make({ planned, about }: Step, waitMs: number): Promise<void> {
+    const client = this.#session?.client;
+    if (client === undefined) return;
     const { method, params } = requestOf(planned);
     const work = async (): Promise<CallEnd> => {
       const began = performance.now();
       const { kind, succeeded, answersPing } = await requestOrPing(client, method, params);
-      const took = performance.now() - began;
-      if (isHostile(step) && took > slowMs && kind !== "none") slow += took;
-      if (succeeded && !isHostile(step)) worked = planned;
+      this.#slowMs += slowTime(planned, kind, performance.now() - began);
+      if (succeeded && !isHostile(planned)) this.worked = planned;
       // What a tool begins and does not wait for is seen, too, once the server has answered something else.
       if (kind !== "none" && !client.isLost) await client.request("ping");
       if (waitMs > 0) await client.waitForLoss(waitMs);
       return { hangs: kind === "none", isDown: !answersPing };
     };
     const ordinaryProbe = "tool" in planned ? "call" : "read";
-    const end = await prober.probe(isHostile(step) ? "attack" : ordinaryProbe, work, about);
-    return { hangs: end?.hangs === true, isDown: client.isLost || end?.isDown === true };
-  };
-  let end: CallEnd = { hangs: false, isDown: false };
+    const end = await this.#prober.probe(isHostile(planned) ? "attack" : ordinaryProbe, work, about);
+    this.#end = { hangs: end?.hangs === true, isDown: client.isLost || end?.isDown === true };
+  }
+
+  /** Looks whether the server is down because of the last hostile request, or of one before it, after which the end came late. */
+  async #explain(last: Step): Promise<void> {
+    if (this.#isExplained) return;
+    const { hangs } = this.#end;
+    const earlier = this.#earlier;
+    this.#isExplained = await this.#repeat(last, hangs ? hangRepetitions : endRepetitions);
+    if (!this.#isExplained && !hangs) await this.#explainLate(earlier);
+  }
+
+  /** Makes hostile requests once more, in their order. What is left of a late end is seen after each. */
+  async #explainLate(earlier: readonly Step[]): Promise<void> {
+    if (earlier.length === 0 || this.#isExplained) return;
+    await this.#start();
+    for (const step of earlier) {
+      await this.#make(step, lateEndMs);
+      if (!this.isReachable) return;
+      if (!this.#end.isDown) continue;
+      this.#isExplained = await this.#repeat(step, endRepetitions);
+      return;
+    }
+  }
+
   /** Makes a hostile request again, each time with a server that was just started; gives whether it was down after each. */
-  const repeat = async (step: Step, times: number): Promise<boolean> => {
+  async #repeat(step: Step, times: number): Promise<boolean> {
     for (let left = times; left > 0; left -= 1) {
-      session = await startAndList(prober);
-      if (session === undefined) return false;
-      end = await make(session, step, repeatedLateEndMs);
-      if (!end.isDown) return false;
+      await this.#start();
+      await this.#make(step, repeatedLateEndMs);
+      if (!this.isReachable || !this.#end.isDown) return false;
     }
     return true;
-  };
-  /** The last hostile requests of this session, the newest first. */
-  let earlier: readonly Step[] = [];
-  const repeatEarlier = async (): Promise<void> => {
-    let isReason = false;
-    for (const step of earlier)
-      isReason ||= session !== undefined && (await repeat(step, endRepetitions + 1));
-    earlier = [];
-  };
-  let hangs = 0;
-  const ordered = inOrder(steps);
-  for (const [index, each] of ordered.entries()) {
-    if (session === undefined || slow > maxSlowMs) break;
-    const next = ordered[index + 1];
-    const isLastOrdinary = next === undefined || isHostile(next);
-    const waits = isHostile(each) ? each.planned.attack?.aim === "size" : isLastOrdinary;
-    end = await make(session, each, waits ? lateEndMs : 0);
-    if (isHostile(each) && end.isDown) {
-      const { hangs: hung } = end;
-      const isReason = await repeat(each, hung ? hangRepetitions : endRepetitions);
-      if (!isReason && !hung) await repeatEarlier();
-      earlier = [];
-    } else if (isHostile(each)) earlier = [each, ...earlier].slice(0, maxEarlier);
-    hangs += end.hangs ? 1 : 0;
-    if (hangs === maxHangs) break;
-    // What still works on one request may touch something during the next.
-    if (session !== undefined && (end.hangs || end.isDown)) {
-      session = await startAndList(prober);
-      earlier = [];
-    }
   }
-  if (session !== undefined && !session.client.isLost) {
-    const { client, capabilities } = session;
-    await prober.probe("relist", async () => {
-      await prober.list(client, "tools/list");
-      if (capabilities["prompts"] !== undefined) await prober.list(client, "prompts/list");
+
+  /** Asks once more what the server lists, in the session of the calls. */
+  async #relist(): Promise<void> {
+    if (this.#session === undefined || this.#session.client.isLost) return;
+    const { client, capabilities } = this.#session;
+    await this.#prober.probe("relist", async () => {
+      await this.#prober.list(client, "tools/list");
+      if (capabilities["prompts"] !== undefined) await this.#prober.list(client, "prompts/list");
     });
-    if (client.isLost) await repeatEarlier();
+    if (client.isLost) await this.#explainLate(this.#earlier);
   }
-  return { isReachable: session !== undefined, worked };
 }
 
 /**

@@ -156,6 +156,7 @@ const tools = {
     return say("done");`,
   ends: `if (path.length > 1000) process.exit(1); return say("done");`,
   ends_later: `if (path.length > 1000) setTimeout(() => process.exit(2), 40); return say(path);`,
+  ends_after_others: `if (path.includes("../")) setTimeout(() => process.exit(3), 20); return say("done");`,
   waits: `if (path === "/mcpvals/home/.ssh/id_rsa") return new Promise(() => {});
     if (path.startsWith("file:")) return new Promise(() => {});
     return say("done");`,
@@ -213,6 +214,9 @@ describe.skipIf(reason !== undefined)(`a tool${note}`, () => {
     // Of its long answer another part is read each time before the end.
     expect(found.ends_later).toEqual([
       "denial: after a text of 250000 characters the server ended (exit code 2), 5 times",
+    ]);
+    expect(found.ends_after_others).toEqual([
+      "denial: after ../ before the path the server ended (exit code 3), 5 times",
     ]);
     expect(found.wears_out).toEqual([]);
   });
