@@ -1,4 +1,4 @@
-import { asList, asObject, isJsonObject, type Json, type JsonObject } from "../base/json.ts";
+import { asList, asObject, asText, isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import type { Attack, CalledKind, PlannedCall } from "../model/check.ts";
 import {
   besideSuffix,
@@ -333,13 +333,13 @@ export function callablesOf({ tools, prompts, resourceTemplates }: Surface): rea
         asList(definition["arguments"]).flatMap((each) => {
           const { name, description, required } = asObject(each);
           return typeof name === "string"
-            ? { name, description: textOf(description), isRequired: required === true }
+            ? { name, description: asText(description) ?? "", isRequired: required === true }
             : [];
         }),
       ),
     ),
     ...callablesAs("resource", resourceTemplates, ({ name: template, definition }) => {
-      const description = textOf(definition["description"]);
+      const description = asText(definition["description"]) ?? "";
       const examples = exampleUris(description).map((uri) => valuesIn(template, uri) ?? {});
       return textSchema(
         templateVariables(template).map((each) => ({
@@ -464,10 +464,6 @@ const maxTextDepth = 6;
 /** What in the schema of a text says what it may be. */
 const saying: readonly string[] = ["default", "examples", "format", "pattern"];
 
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
-}
-
 /** The texts of any content in the arguments of a tool, also in objects and lists. */
 function textsOf(args: JsonObject, inputSchema: Json): readonly TextArgument[] {
   const found = new Map<string, TextArgument>();
@@ -486,7 +482,7 @@ function textsOf(args: JsonObject, inputSchema: Json): readonly TextArgument[] {
       (whole, key) => (key === null ? `${whole}[]` : whole === "" ? key : `${whole}.${key}`),
       "",
     );
-    const description = textOf(schema["description"]);
+    const description = asText(schema["description"]) ?? "";
     const said = `${name} ${description}`;
     const isPath = /path|file|folder|director|\b(?:source|destination|src|dest)\b/i.test(said);
     const isAddress =

@@ -3,7 +3,7 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { McpvalsError } from "../base/error.ts";
 import { readJsonText } from "../base/read-json.ts";
-import { asList, asObject } from "../base/json.ts";
+import { asList, asObject, asText } from "../base/json.ts";
 import type { ConformancePlan, ConformanceSuite, SkippedScenario } from "../model/check.ts";
 import type { ServerSpec } from "../model/server.ts";
 import { abortAfter, untilAborted } from "../process/deadline.ts";
@@ -72,11 +72,11 @@ export function runScenario(
     return value.map((item) => {
       const { id, description, status, errorMessage, specReferences } = asObject(item);
       return {
-        id: textOf(id),
-        description: textOf(description),
-        status: textOf(status),
+        id: asText(id) ?? "",
+        description: asText(description) ?? "",
+        status: asText(status) ?? "",
         ...(typeof errorMessage === "string" ? { message: errorMessage } : {}),
-        sources: asList(specReferences).map((source) => textOf(asObject(source)["url"])),
+        sources: asList(specReferences).map((source) => asText(asObject(source)["url"]) ?? ""),
       };
     });
   });
@@ -132,10 +132,6 @@ async function runSuite(
 
 function unusable({ version }: ConformanceSuite, problem: string, detail: string): McpvalsError {
   return new McpvalsError("check/conformance-suite", `${packageName} ${version} ${problem}`, { detail });
-}
-
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
 }
 
 /** What a server must have before a scenario says anything about it. */

@@ -1,5 +1,5 @@
 import { maxFileValues } from "../base/limits.ts";
-import { asList, asObject, estimateTokens, isJsonObject, type Json } from "../base/json.ts";
+import { asList, asObject, asText, estimateTokens, isJsonObject, type Json } from "../base/json.ts";
 import { shortened } from "../base/visible-text.ts";
 import {
   aboutTool,
@@ -589,7 +589,7 @@ function looks(name: string): string {
 }
 
 function textOf(value: unknown): string {
-  return typeof value === "string" ? value.trim() : "";
+  return asText(value)?.trim() ?? "";
 }
 
 function quoted(text: string): string {

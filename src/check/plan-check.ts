@@ -23,6 +23,7 @@ import {
   endpointCalls,
   realisticCalls,
 } from "./attacks.ts";
+import { countOf } from "../base/visible-text.ts";
 import { failedSecondStart } from "./lists.ts";
 import { requestOf } from "./planned-requests.ts";
 import { loopback } from "./requests.ts";
@@ -485,7 +486,9 @@ function planReads(
       ...lacking("prompts", prompts.length, ofPrompts.length),
       ...(resourceTemplates.length === 0
         ? []
-        : [`${resourceTemplates.length} resource templates: values of their variables are not known`]),
+        : [
+            `${countOf(resourceTemplates.length, "resource template")}: values of the variables are not known`,
+          ]),
     ],
   };
 }

@@ -295,13 +295,19 @@ export interface ProfilePart {
 
 /** All parts of a profile, the start first. */
 export function partsOf(profile: CapabilityProfile): readonly ProfilePart[] {
-  const called = Object.entries(calledKinds) as [CalledKind, "tools" | "prompts" | "resources"][];
   return [
     { name: "start", touched: profile.start },
-    ...called.flatMap(([kind, list]) =>
-      Object.entries(profile[list] ?? {}).map(([name, touched]) => ({ kind, name, touched })),
-    ),
+    ...partsOfKind("tool", profile.tools),
+    ...partsOfKind("prompt", profile.prompts),
+    ...partsOfKind("resource", profile.resources),
   ];
+}
+
+function partsOfKind(
+  kind: CalledKind,
+  parts: Readonly<Record<string, Touched>> = {},
+): readonly ProfilePart[] {
+  return Object.entries(parts).map(([name, touched]) => ({ kind, name, touched }));
 }
 
 /** A resource that a check reads, or a prompt that it gets. */

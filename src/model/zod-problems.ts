@@ -48,7 +48,7 @@ function describe(issue: Issue, context: Context): Problem[] {
     case "invalid_type":
       return [wrongType(issue, place, context)];
     case "invalid_value":
-      return [wrongValue(oneOf(issue.values), place, context)];
+      return [wrongChoice(issue.values, place, context)];
     case "too_small":
     case "too_big":
       return [invalid(`must ${limitOf(issue)}`, path)];
@@ -137,6 +137,16 @@ function wrongValue(wanted: string, place: Place, context: Context): Problem {
   return invalid(`must be ${wanted}${received}`, path, quotingHint(wanted, place, context));
 }
 
+/** For a value that is none of some fixed ones. */
+function wrongChoice(values: readonly unknown[], place: Place, context: Context): Problem {
+  const wrong = wrongValue(oneOf(values), place, context);
+  const texts = values.filter((each) => typeof each === "string");
+  const near = typeof place.value === "string" ? didYouMean(place.value, texts) : undefined;
+  return near === undefined || wrong.hint !== undefined
+    ? wrong
+    : { ...wrong, hint: `Did you mean "${near}"?` };
+}
+
 function quotingHint(wanted: string, { path, value }: Place, { templates }: Context): string | undefined {
   const unquoted = unquotedTemplate(value);
   if (unquoted !== undefined && wanted.includes("a string")) return unquoted;
@@ -151,7 +161,7 @@ function describeUnion(issue: IssueOf<"invalid_union">, place: Place, context: C
   const { path, value } = place;
   if (issue.discriminator !== undefined) {
     const options = "options" in issue && Array.isArray(issue.options) ? issue.options : [];
-    const wrong = wrongValue(oneOf(options), place, context);
+    const wrong = wrongChoice(options, place, context);
     // What other tools call the Streamable HTTP transport.
     const isHttp = typeof value === "string" && /^(?:https|streamable[-_\s]*http)$/i.test(value);
     return [
@@ -195,7 +205,8 @@ function wrongKind(branches: readonly Branch[], context: Context): Problem {
   const kinds = branches.flat().filter((issue) => isOtherKind(issue, context));
   const [first] = kinds;
   const path = first === undefined ? context.base : pathOf(first, context);
-  return wrongValue(oneOf(kinds.flatMap(({ values }) => values)), placeAt(path, context), context);
+  const values = kinds.flatMap((kind) => kind.values);
+  return wrongChoice(values, placeAt(path, context), context);
 }
 
 /** For an object that could become one of several, each lacking its own key. */

@@ -24,7 +24,7 @@ const maxShownMessage = 400;
 /** The findings for people: errors first, then by what they are about. A finding of many places is shown once. */
 export function findingLines(findings: readonly RunFinding[], naming: boolean, page: Page): string[] {
   const sections = [...Map.groupBy(findings, ({ severity }) => severity)].map(([severity, group]) => [
-    `${page.style.strong(titles[severity])}  ${page.style.dim(formatInteger(alikeFindings(group).length))}`,
+    page.style.strong(titles[severity]),
     ...sectionLines(group, naming, page),
   ]);
   return sections.flatMap((lines, index) => (index === 0 ? lines : ["", ...lines]));

@@ -58,6 +58,15 @@ it.each<readonly [what: string, part: CheckKind, fault: string, errors: readonly
     ["protocol/list-failed: tools/list got no answer: the server ended (exit code 7)"],
   ],
   [
+    "JSON that is no message at the end",
+    "definitions",
+    "other-json-at-the-end",
+    [
+      'protocol/stdout: a line is "{\\"level\\":\\"info\\"}"',
+      "protocol/list-failed: tools/list got no answer: the server ended (exit code 7)",
+    ],
+  ],
+  [
     "two answers to one request",
     "requests",
     "two-answers",

@@ -34,7 +34,7 @@ it("a check: the server, findings by severity and place, equal ones once, client
       ✗ definitions     120 ms  2 errors, 2 warnings, 1 info
       ✗ calls           900 ms  2 errors
 
-    Errors  3
+    Errors
 
       the server
       ✗ stdout has something else than MCP messages  protocol/stdout · t1 #1
@@ -51,7 +51,7 @@ it("a check: the server, findings by severity and place, equal ones once, client
         exit code 7 after {}
         Catch errors in the tool, and answer with isError: true.
 
-    Warnings  2
+    Warnings
 
       tool notes.read
       ! Clients refuse a tool's name for its characters  client/name-characters · t1 #1
@@ -63,7 +63,7 @@ it("a check: the server, findings by severity and place, equal ones once, client
         parameter q: it has no type, enum or const
         Give it a type, an enum or a const.
 
-    Info  1
+    Info
 
       several tools
       · OpenAI's strict mode does not take the schema  client/openai-strict

@@ -97,6 +97,9 @@ only {transport: http}
   missing-key value server: missing key "url" in server: a string
 only {transport: 5}
   server.transport must be "stdio", "shttp", "http", "sse" or "mock", not a number
+only {transport: stdo}
+  server.transport must be "stdio", "shttp", "http", "sse" or "mock"
+  | Did you mean "stdio"?
 only {type: http, transport: shttp, url: "http://x/mcp"}
   unknown-key key server.type: unknown key "type" in server
   | …

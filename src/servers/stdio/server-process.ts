@@ -192,7 +192,7 @@ export class ServerProcess {
     const wire = parseMessage(line);
     if (wire !== undefined) return this.#clients.receive(wire);
     // A message that was cut off as the program ended is no log line: its end is on record.
-    if (this.#hasEnded && mayBeMessage(line)) return;
+    if (this.#hasEnded && mayBeMessage(line) && !isJson(line)) return;
     if (line.some((byte) => byte !== 0x20 && byte !== 0x09)) this.#watchers.invalidLine(line);
   }
 
@@ -244,5 +244,14 @@ export class ServerProcess {
       "server/exited",
       `server "${this.#name}" was stopped by mcpvals, so no message reaches it`,
     );
+  }
+}
+
+function isJson(line: Buffer): boolean {
+  try {
+    JSON.parse(line.toString("utf8"));
+    return true;
+  } catch {
+    return false;
   }
 }
