@@ -697,7 +697,7 @@ export const securityRules = {
         const failing = names.filter((name) => called.has(name) && !worked.has(name));
         if (uncalled.length > 0)
           yield {
-            message: `${countOf(uncalled.length, what)} were not called: ${firstOf(uncalled)}`,
+            message: `${countOf(uncalled.length, what)} not called: ${firstOf(uncalled)}`,
             evidence,
           };
         const partly = [...new Set(left.map((planned) => placeOfPlanned(planned)[kind] ?? ""))].filter(

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { planCheck } from "../../src/check/plan-check.ts";
 import type { ServerSpec } from "../../src/model/server.ts";
@@ -7,7 +8,7 @@ import { isJsonObject } from "../../src/base/json.ts";
 import { probeServer } from "../../src/check/server-prober.ts";
 import { stdioSpec } from "../servers/support.ts";
 import { askingServer } from "../support/programs.ts";
-import { checked, faultyServer } from "./support.ts";
+import { checked, faultyServer, serverWith } from "./support.ts";
 import { folderOf } from "../support/cli.ts";
 
 /** The tasks that check a server. */
@@ -27,6 +28,16 @@ async function planned(server: ServerSpec): Promise<readonly Task[]> {
   );
   return tasks;
 }
+
+it("says which resources it does not read", async () => {
+  using folder = folderOf({
+    "server.mjs": serverWith({}, { templates: { "notes://{path}": "return path;" } }),
+  });
+  const tasks = await planned(stdioSpec(process.execPath, [join(folder.path, "server.mjs")]));
+  expect(tasks.flatMap(({ check }) => check?.notRead ?? [])).toEqual([
+    "1 resource template: values of the variables are not known",
+  ]);
+});
 
 it("says which tools the limit of calls leaves out", async () => {
   const tasks = await planned(faultyServer("tools=300"));
