@@ -2,7 +2,6 @@ import {
   type ContentPart,
   contentPart,
   contentText,
-  type PackedRun,
   type ReportDocument,
   type ReportTrial,
   type RunDocument,
@@ -11,7 +10,7 @@ import {
   type ServersDocument,
   type TrialDocument,
   type TrialUpdate,
-  unpackRows,
+  unpackRun,
   unpackTrial,
 } from "../../src/report/documents/documents.ts";
 import { setOutage } from "./connection.ts";
@@ -61,7 +60,7 @@ export function createDataSource(): DataSource {
 function serverData(): DataSource {
   return {
     runs: () => get("api/runs"),
-    run: async (run) => unpacked(await get(`api/runs/${encodeURIComponent(run)}`)),
+    run: async (run) => unpackRun(await get(`api/runs/${encodeURIComponent(run)}`)),
     servers: (run) => get(`api/runs/${encodeURIComponent(run)}/servers`),
     trial: async (run, trial) => unpackTrial(await get(trialPath(run, trial))),
     content: ({ run, trial, seq, pointer, from, length }) => {
@@ -73,10 +72,6 @@ function serverData(): DataSource {
     followTrial: (run, trial, onUpdate, onFailure) =>
       follow(`${trialPath(run, trial)}/live`, (data) => onUpdate(data as TrialUpdate), onFailure),
   };
-}
-
-function unpacked({ trials, ...run }: PackedRun): RunDocument {
-  return { ...run, trials: unpackRows(trials) };
 }
 
 function trialPath(run: string, trial: string): string {
@@ -142,7 +137,7 @@ function reportData({ run, servers, trials }: ReportDocument): DataSource {
     throw new Error(`This report has no room for trial ${id}. Open the run with: mcpvals dashboard`);
   };
   return {
-    run: async () => unpacked(run),
+    run: async () => unpackRun(run),
     servers: () => Promise.resolve(servers),
     trial: async (_, id) => unpackTrial(trialOf(id).document),
     content: async ({ trial, seq, pointer, from, length }) => {

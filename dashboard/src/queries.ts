@@ -7,7 +7,7 @@ import {
   type ServersDocument,
   type TrialDocument,
   type TrialRow,
-  unpackRows,
+  unpackRun,
 } from "../../src/report/documents/documents.ts";
 import type { DataSource } from "./data.ts";
 
@@ -72,8 +72,9 @@ export function useRun(id: string): UseQueryResult<RunDocument> {
 
 /** The run after an update; `trials` has all that is known by id. */
 function updatedRun(trials: Map<string, TrialRow>, { changed, ...run }: RunUpdate): RunDocument {
-  for (const trial of unpackRows(changed)) trials.set(trial.id, trial);
-  return { ...run, trials: [...trials.values()] };
+  const unpacked = unpackRun({ ...run, trials: changed });
+  for (const trial of unpacked.trials) trials.set(trial.id, trial);
+  return { ...unpacked, trials: [...trials.values()] };
 }
 
 export function useServers(id: string): UseQueryResult<ServersDocument> {

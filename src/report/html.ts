@@ -10,8 +10,8 @@ import {
   type ServersDocument,
   type TrialRow,
   packTrial,
-  unpackRows,
 } from "./documents/documents.ts";
+import { unpackRows } from "./documents/packed-rows.ts";
 import { SchemaValidator } from "../graders/schema-validator.ts";
 import { RunRecord, validationTimeoutMs } from "./documents/run-record.ts";
 

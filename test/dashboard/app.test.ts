@@ -5,12 +5,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatDuration, formatRange, formatRate } from "../../dashboard/src/format.ts";
 import {
   type PackedRun,
-  packRows,
   type RunRow,
   type RunsDocument,
   type TrialUpdate,
-  unpackRows,
 } from "../../src/report/documents/documents.ts";
+import { packRows, unpackRows } from "../../src/report/documents/packed-rows.ts";
 import { decisionText } from "../../src/report/decisions.ts";
 import { serveDashboard } from "../../src/dashboard/server.ts";
 import { exampleServer } from "../support/programs.ts";

@@ -7,9 +7,8 @@ import {
   type TraceItem,
   type TrialRow,
   type TrialUpdate,
-  packRows,
-  unpackRows,
 } from "../../src/report/documents/documents.ts";
+import { packRows, unpackRows } from "../../src/report/documents/packed-rows.ts";
 import { folderOf, runHere } from "../support/cli.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { openDashboard, soon, startWaiting } from "./support.ts";

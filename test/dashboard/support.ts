@@ -8,7 +8,7 @@ import {
   type RunDocument,
   type RunsDocument,
   type TrialDocument,
-  unpackRows,
+  unpackRun,
   unpackTrial,
 } from "../../src/report/documents/documents.ts";
 import { type ServedDashboard, serveDashboard } from "../../src/dashboard/server.ts";
@@ -86,10 +86,7 @@ export async function openDashboard(cwd: string): Promise<OpenDashboard> {
     served,
     cookie,
     json,
-    async run(id) {
-      const { trials, ...run } = await json<PackedRun>(`runs/${encodeURIComponent(id)}`);
-      return { ...run, trials: unpackRows(trials) };
-    },
+    run: async (id) => unpackRun(await json<PackedRun>(`runs/${encodeURIComponent(id)}`)),
     trial: async (run, id) =>
       unpackTrial(await json<PackedTrial>(`runs/${encodeURIComponent(run)}/trials/${id}`)),
     live: <T>(path: string, isEnough: (messages: readonly T[]) => boolean = () => false) =>

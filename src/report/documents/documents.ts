@@ -6,6 +6,7 @@ import type { EventOf, Phase, TraceEvent, TurnEnd } from "../../model/event.ts";
 import type { RunVerdict } from "../../model/grade.ts";
 import type { RunEnvironment, RunResult, RunSummary, TrialResult } from "../../model/result.ts";
 import type { Cost, Usage, Verdict } from "../../model/grade.ts";
+import { type PackedRows, packRows, unpackRows } from "./packed-rows.ts";
 
 // What the dashboard and the HTML report show. Each document is made on the server from the record of a run, so that the app
 // only draws. Every text in them may come from a server, a model or a task: it is shown as text, never as markup.
@@ -133,8 +134,17 @@ export interface RunDocument extends RunRow {
 export type RuleText = Pick<Rule, "severity" | "title" | "why" | "fix" | "bad" | "good" | "source">;
 
 /** A run as it is sent. */
-export interface PackedRun extends Omit<RunDocument, "trials"> {
+export interface PackedRun extends Omit<RunDocument, "trials" | "rates"> {
   readonly trials: PackedRows<TrialRow>;
+  readonly rates?: PackedRates;
+}
+
+type Rates = NonNullable<RunResult["rates"]>;
+type TaskRate = NonNullable<Rates["tasks"]>[number];
+
+interface PackedRates extends Omit<Rates, "tasks"> {
+  /** Without `agent` where it is null. */
+  readonly tasks?: PackedRows<Omit<TaskRate, "agent"> & { readonly agent?: string }>;
 }
 
 /** A text that may be large: its beginning, and where the rest is. */
@@ -397,7 +407,7 @@ export interface ServersDocument {
 }
 
 /** Of the live view of a run: the trials that changed, and the run without its trials. The first has all trials. */
-export interface RunUpdate extends Omit<RunDocument, "trials"> {
+export interface RunUpdate extends Omit<PackedRun, "trials"> {
   readonly changed: PackedRows<TrialRow>;
 }
 
@@ -451,27 +461,24 @@ export function contentPart(text: string, from: number, length: number): Content
   return { text: text.slice(from, from + Math.min(length, maxPartLength)), from, length: text.length };
 }
 
-/** Rows of a table as JSON, column by column: each name, and each value that repeats, is written once. */
-export interface PackedRows<Row> {
-  readonly length: number;
-  readonly columns: { readonly [Name in keyof Row]?: PackedColumn };
+export function packRates({ tasks, ...rates }: Rates): PackedRates {
+  return tasks === undefined
+    ? rates
+    : {
+        ...rates,
+        tasks: packRows(tasks.map(({ agent, ...task }) => (agent === null ? task : { agent, ...task }))),
+      };
 }
 
-/** The values of all rows, null where a row has none; or the distinct values, and which of them each row has: all the first, if `at` is absent. */
-type PackedColumn =
-  | { readonly cells: readonly Json[] }
-  | { readonly values: readonly Json[]; readonly at?: readonly number[] };
-
-/** A column with more distinct values than this share of its rows is written as it is. */
-const maxDistinct = 0.25;
-/** Rows after which that is decided, whatever comes. */
-const minDecidingRows = 4096;
-
-/** Packs rows whose members are JSON other than null. */
-export function packRows<Row extends object>(rows: readonly Row[]): PackedRows<Row> {
-  const packer = new RowPacker<Row>();
-  for (const row of rows) packer.add(row);
-  return packer.packed();
+export function unpackRun({ trials, rates, ...run }: PackedRun): RunDocument {
+  const shown = { ...run, trials: unpackRows(trials) };
+  if (rates === undefined) return shown;
+  const { tasks, ...others } = rates;
+  if (tasks === undefined) return { ...shown, rates: others };
+  return {
+    ...shown,
+    rates: { ...others, tasks: unpackRows(tasks).map((task) => ({ agent: null, ...task })) },
+  };
 }
 
 export function packTrial({ items, events, ...trial }: TrialDocument): PackedTrial {
@@ -480,99 +487,4 @@ export function packTrial({ items, events, ...trial }: TrialDocument): PackedTri
 
 export function unpackTrial({ items, events, ...trial }: PackedTrial): TrialDocument {
   return { ...trial, items: unpackRows(items), events: unpackRows(events) };
-}
-
-/** Packs rows as they are added, so that they need not stay in memory. */
-export class RowPacker<Row extends object> {
-  readonly #columns = new Map<keyof Row, Column>();
-  #length = 0;
-
-  /** Its members are JSON other than null. */
-  add(row: Row): void {
-    for (const name in row) {
-      const column = this.#columns.get(name) ?? new Column();
-      if (column.length === 0) this.#columns.set(name, column);
-      column.fill(this.#length);
-      column.add(row[name] as Json);
-    }
-    this.#length += 1;
-  }
-
-  packed(): PackedRows<Row> {
-    const columns: { [Name in keyof Row]?: PackedColumn } = {};
-    for (const [name, column] of this.#columns) {
-      column.fill(this.#length);
-      columns[name] = column.packed();
-    }
-    return { length: this.#length, columns };
-  }
-}
-
-class Column {
-  length = 0;
-  /** The distinct values with their positions, and the position of each row's value, if not all have the first. */
-  readonly #positions = new Map<Json, number>();
-  #at: number[] | undefined;
-  /** The values of all rows, once there are too many that are distinct. */
-  #cells: Json[] | undefined;
-
-  /** Rows up to here that were not added have none. */
-  fill(length: number): void {
-    while (this.length < length) this.add(null);
-  }
-
-  add(cell: Json): void {
-    if (this.#cells === undefined) this.#addPosition(cell);
-    else this.#cells.push(cell);
-    this.length += 1;
-  }
-
-  #addPosition(cell: Json): void {
-    const position = this.#positions.get(cell) ?? this.#positions.size;
-    if (position === this.#positions.size) this.#positions.set(cell, position);
-    if (position > 0) this.#at ??= Array.from({ length: this.length }, () => 0);
-    this.#at?.push(position);
-    if (position > Math.max(this.length, minDecidingRows) * maxDistinct) {
-      this.#cells = this.#unpacked();
-      this.#positions.clear();
-      this.#at = undefined;
-    }
-  }
-
-  #unpacked(): Json[] {
-    const values = [...this.#positions.keys()];
-    return (
-      this.#at?.map((position) => values[position] ?? null) ??
-      Array.from({ length: this.length }, () => values[0] ?? null)
-    );
-  }
-
-  packed(): PackedColumn {
-    if (this.#cells !== undefined) return { cells: this.#cells };
-    if (this.#positions.size > Math.max(1, this.length * maxDistinct)) return { cells: this.#unpacked() };
-    const values = [...this.#positions.keys()];
-    return this.#at === undefined ? { values } : { values, at: this.#at };
-  }
-}
-
-/** The rows that were packed. */
-export function unpackRows<Row extends object>({ length, columns }: PackedRows<Row>): readonly Row[] {
-  const rows = Array.from({ length }, (): Record<string, Json> => ({}));
-  for (const [name, column] of Object.entries<PackedColumn | undefined>(columns)) {
-    if (column === undefined) continue;
-    const cellAt = cellsOf(column);
-    let index = 0;
-    for (const row of rows) {
-      const cell = cellAt(index) ?? null;
-      if (cell !== null) row[name] = cell;
-      index += 1;
-    }
-  }
-  return rows as Row[];
-}
-
-function cellsOf(column: PackedColumn): (index: number) => Json | undefined {
-  if ("cells" in column) return (index) => column.cells[index];
-  const { values, at } = column;
-  return at === undefined ? () => values[0] : (index) => values[at[index] ?? 0];
 }

@@ -10,17 +10,22 @@ import { addUsage } from "../../trace/trajectory.ts";
 import {
   type GraderRow,
   type PackedRun,
+  packRates,
   type RunDocument,
   type RunRow,
   type TrialRow,
-  RowPacker,
 } from "./documents.ts";
+import { type OptionalMembers, RowPacker } from "./packed-rows.ts";
 import type { Usage } from "../../model/grade.ts";
 
 const maxShownReason = 300;
 
 /** The row of a trial that has ended, or of which the end of its run left a part or nothing. */
 export function trialRow(trial: TrialResult): TrialRow {
+  return withoutUndefined(rowMembers(trial));
+}
+
+function rowMembers(trial: TrialResult): OptionalMembers<TrialRow> {
   const {
     id,
     task,
@@ -39,7 +44,7 @@ export function trialRow(trial: TrialResult): TrialRow {
   } = trial;
   const state = unfinishedState(trial) ?? "ended";
   const known = usage?.isPartial === true ? undefined : usage;
-  return withoutUndefined({
+  return {
     id,
     task,
     form,
@@ -61,7 +66,7 @@ export function trialRow(trial: TrialResult): TrialRow {
     warnings: warnings?.length,
     byToolResult,
     reason: reasonOf(trial),
-  });
+  };
 }
 
 /** Why a trial did not pass: what broke it, else the first grade of its verdict. */
@@ -161,7 +166,7 @@ export class EndedTrials {
 
   add(trial: TrialResult): void {
     this.#totals.add(trial);
-    this.#rows.add(trialRow(trial));
+    this.#rows.add(rowMembers(trial));
   }
 
   /** The document of the run. */
@@ -175,7 +180,7 @@ export class EndedTrials {
       durationMs,
       summary,
       passRate,
-      rates,
+      rates: rates && packRates(rates),
       attacks,
       decisions,
       comparison,

@@ -25,8 +25,8 @@ import {
   type ServersDocument,
   type TrialDocument,
   type TrialRow,
-  packRows,
 } from "./documents.ts";
+import { packRows } from "./packed-rows.ts";
 import { EndedTrials, kindOf, plannedRow, RunTotals, serverNames, trialRow } from "./run-document.ts";
 import { ServerTotals } from "./servers-document.ts";
 import { trialDocument } from "./trial-document.ts";
@@ -361,7 +361,7 @@ export class RunRecord implements AsyncDisposable {
     return this.#document ?? { ...this.#live(), trials: packRows(this.#rows) };
   }
 
-  #live(): Omit<RunDocument, "trials"> {
+  #live(): Omit<PackedRun, "trials"> {
     const { environment } = this.#head;
     const { plan, replay, decisions, fingerprints } = this.#plan;
     const summary: RunSummary = { total: plan.trials.length, ...this.#counts };
