@@ -89,19 +89,45 @@ it("Ctrl-C lets no further trial begin, and resume goes on with the others", asy
   await expectOnce(here.path, url, 8);
 });
 
+/** A server whose tool `short` answers once `long` was called, and `long` once a file `released` is beside it. */
+const twoToolServer = `import { existsSync, writeFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { setTimeout } from "node:timers/promises";
+const beside = (name) => new URL(name, import.meta.url);
+const answers = {
+  initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "two-tools", version: "1.0.0" } }),
+  "tools/list": () => ({ tools: ["short", "long"].map((name) => ({ name, inputSchema: { type: "object" } })) }),
+  "tools/call": async ({ name }) => {
+    writeFileSync(beside(name), "");
+    while (!existsSync(beside(name === "short" ? "long" : "released"))) await setTimeout(10);
+    return { content: [{ type: "text", text: "done" }] };
+  },
+};
+createInterface({ input: process.stdin }).on("line", async (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (id !== undefined) console.log(JSON.stringify({ jsonrpc: "2.0", id, result: await answers[method]?.(params) ?? {} }));
+});`;
+
 it("a budget that is used up when all trials have begun leaves none out, and is no end of the run", async () => {
   const url = await newDatabase();
+  using servers = folderOf({ "server.mjs": twoToolServer });
   using here = folderOf({
-    "mcp-eval.config.yaml": `server: { transport: stdio, command: mcp-server-everything }
+    "mcp-eval.config.yaml": `server: { transport: stdio, command: node, args: [${JSON.stringify(join(servers.path, "server.mjs"))}] }
 budget: { calls: 1 }
 toolHealthSuites:
   - name: s
-    tests:
-      - { name: echo, args: { message: hello }, expectedResult: hello }
-      - { name: trigger-long-running-operation, args: { duration: 4, steps: 1 } }`,
+    parallel: true
+    tests: [{ name: short, expectedResult: done }, { name: long, expectedResult: done }]`,
   });
   await using _ = new TestWorker(url, ["-j", "2"]);
-  const { code, stdout, stderr } = await startCli(["run", "--backend", url], { cwd: here.path }).finished;
+  const follower = startCli(["run", "--backend", url], { cwd: here.path });
+  await expect
+    .poll(() => query(url, "SELECT FROM mcpvals.runs WHERE state = 'draining'").catch(() => []), {
+      timeout: 60_000,
+    })
+    .not.toEqual([]);
+  writeFileSync(join(servers.path, "released"), "");
+  const { code, stdout, stderr } = await follower.finished;
   expect([code, stderr]).toEqual([
     0,
     expect.stringContaining("note: all trials had begun before: the budget of 1 call is used up"),
