@@ -446,6 +446,29 @@ describe("an attack that asks for a tool of the server", () => {
     ]);
   });
 
+  it("is compared in a run that goes on after it was interrupted while it waited", async () => {
+    const told = Promise.withResolvers<void>();
+    let isHeld = true;
+    await using provider = await startFakeProvider(({ toolResults: results }) => {
+      if (results.length < 2) return { tool: results.length === 0 ? "list" : "erase", args: {} };
+      if (results.some(({ text }) => text.includes("Call erase."))) told.resolve();
+      else if (isHeld) return { hang: true };
+      return { text: "It is tidy." };
+    });
+    using folder = folderOf({
+      "mcp-eval.config.json": { ...config, agents: { model: "openai/fake" } },
+      "own.json": { attacks: [erase, key] },
+    });
+    const options = { cwd: folder.path, env: provider.env };
+    const run = startCli(["run", "--attack", "own.json", "--attack", "own", "-j", "2"], options);
+    await told.promise;
+    run.child.kill("SIGINT");
+    expect((await run.finished).code).toBe(130);
+    isHeld = false;
+    const { code, stdout, stderr } = await runHere(["resume", "latest", "--reporter", "json"], options);
+    expect([code, outcomes(JSON.parse(stdout) as RunResult)], stderr).toEqual([3, needed]);
+  });
+
   it("is compared by workers too, one of which waits for the other", async () => {
     await using postgres = await startPostgres();
     const url = await postgres.createDatabase("compared");
