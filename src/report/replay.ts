@@ -29,7 +29,7 @@ export class RunReplay {
 
   /** The row of a trial in the result; each trial is to be added once. */
   add(trial: Trial, events: readonly TraceEvent[]): TrialResult {
-    return this.resultOf(trial, events, this.#tally);
+    return this.resultOf(trial, events, { tally: this.#tally });
   }
 
   /** Adds a trial whose row is known. */
@@ -37,8 +37,12 @@ export class RunReplay {
     this.#tally.add(trajectory, result);
   }
 
-  /** The row of a trial, added to a tally if one is given. */
-  resultOf(trial: Trial, events: readonly TraceEvent[], tally?: RunTally): TrialResult {
+  /** The row of a trial, added to a tally if one is given. `trajectory`: of the trial, where it was built before. */
+  resultOf(
+    trial: Trial,
+    events: readonly TraceEvent[],
+    { tally, trajectory: built }: { readonly tally?: RunTally; readonly trajectory?: Trajectory } = {},
+  ): TrialResult {
     const { interrupted, durationMs, budget } = this.#run;
     const task = taskOf(trial, this.#run.plan);
     if (events.length === 0) {
@@ -49,7 +53,7 @@ export class RunReplay {
       return ungradedTrial(trial, task, { verdict: "skip", error, durationMs: 0 });
     }
     try {
-      const trajectory = buildTrajectory(trial, task, events);
+      const trajectory = built ?? buildTrajectory(trial, task, events);
       const result = trialResult(trajectory, eventsOf(events, "trial.graded").at(-1)?.grades);
       tally?.add(trajectory, result);
       return result;

@@ -1,5 +1,5 @@
 import type { TraceEvent } from "../model/event.ts";
-import { parseStored, readStored } from "./journal.ts";
+import { type KnownLine, parseStored, readStored } from "./journal.ts";
 import { corrupt, JournalFile, journalSize, linesOf } from "./journal-file.ts";
 
 /** Bytes of a line that are looked at to find its stamp: ids and names of types are short. */
@@ -51,39 +51,40 @@ export class JournalIndex {
   /** The events of a trial. Throws `store/corrupt`. */
   events(trial: string): TraceEvent[] {
     return this.#lines(trial)
-      .map((line) => readStored(this.#folder, line).event)
+      .map(({ bytes, ...known }) => readStored(this.#folder, bytes, known).event)
       .filter((event) => event.trial === trial);
   }
 
   /** One event of a trial; undefined when it has none of that number. Throws `store/corrupt`. */
   event(trial: string, seq: number): TraceEvent | undefined {
-    for (const line of this.#lines(trial)) {
-      const [, number] = numberFirst.exec(line.toString("latin1", 0, headBytes)) ?? [];
+    for (const { bytes } of this.#lines(trial)) {
+      const [, number] = numberFirst.exec(bytes.toString("latin1", 0, headBytes)) ?? [];
       if (number !== undefined && Number(number) !== seq) continue;
-      const { event } = readStored(this.#folder, line);
+      const { event } = readStored(this.#folder, bytes);
       if (event.seq === seq && event.trial === trial) return event;
     }
     return undefined;
   }
 
   /** The lines of a trial, and some that name it elsewhere. */
-  #lines(trial: string): Buffer[] {
+  #lines(trial: string): TrialLine[] {
     const ranges = this.#ranges.get(trial) ?? [];
-    const lines: Buffer[] = [];
+    const lines: TrialLine[] = [];
     // It is written after the other files of a run.
     if (journalSize(this.#folder) === 0) return lines;
     using file = new JournalFile(this.#folder);
     for (let index = 0; index < ranges.length; index += 2) {
       const [from = 0, to = 0] = ranges.slice(index, index + 2);
       for (const bytes of file.wholeLines(from, to))
-        for (const { start, end } of linesOf(bytes)) lines.push(bytes.subarray(start, end));
+        for (const { start, end, stamp, text } of linesOf(bytes))
+          lines.push({ bytes: bytes.subarray(start, end), stamp, text });
     }
     const name = Buffer.from(`"trial":${JSON.stringify(trial)}`);
     for (const bytes of file.wholeLines(this.#end)) {
       for (let at = bytes.indexOf(name); at !== -1;) {
         const end = bytes.indexOf("\n", at);
         // A copy, since a part keeps all of the bytes in memory.
-        lines.push(Buffer.from(bytes.subarray(bytes.lastIndexOf("\n", at) + 1, end)));
+        lines.push({ bytes: Buffer.from(bytes.subarray(bytes.lastIndexOf("\n", at) + 1, end)) });
         at = bytes.indexOf(name, end);
       }
     }
@@ -120,6 +121,11 @@ export class JournalIndex {
       this.#last.added = added;
     }
   }
+}
+
+/** A line that names a trial, with what is known of it. */
+interface TrialLine extends KnownLine {
+  readonly bytes: Buffer;
 }
 
 const numberFirst = /^\{"crc":"[0-9a-f]{8}","event":\{"seq":(\d+),"at"/;

@@ -323,22 +323,22 @@ export async function* readTrials(
 }
 
 /** What is known of a line. */
-interface KnownLine extends Pick<Line, "stamp" | "text"> {
+export interface KnownLine extends Partial<Pick<Line, "stamp" | "text">> {
   /** Its number, for an error. */
-  readonly number: () => number;
+  readonly number?: () => number;
 }
 
 /** Reads a line of a run folder's journal, without its line break. Throws `store/corrupt`. */
-export function readStored(folder: string, line: Buffer, known?: KnownLine): StoredEvent {
-  const failed = (): McpvalsError => corrupt(folder, known?.number());
+export function readStored(folder: string, line: Buffer, known: KnownLine = {}): StoredEvent {
+  const failed = (): McpvalsError => corrupt(folder, known.number?.());
   const json = line.subarray(headBytes, -1);
-  const crc = known?.stamp?.crc ?? crcIn(line);
+  const crc = known.stamp?.crc ?? crcIn(line);
   if (line.at(-1) !== closeBrace || crc !== crc32(json)) throw failed();
-  const parsed = parseStored(json, known?.text?.slice(headBytes, -1));
+  const parsed = parseStored(json, known.text?.slice(headBytes, -1));
   if (!isStamped(parsed)) throw failed();
   // With a matching checksum, the rest of the event is trusted.
   const written = inCurrentForm(parsed as TraceEvent);
-  if (!isEventType(written.type)) throw unknownType(folder, written.type, known?.number());
+  if (!isEventType(written.type)) throw unknownType(folder, written.type, known.number?.());
   const attachment = attachmentOf(folder, written);
   if (attachment === undefined) return { event: written, line };
   const event = { ...written, ...readAttachment(attachment) } as TraceEvent;

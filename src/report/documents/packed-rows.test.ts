@@ -36,6 +36,14 @@ it("unpacks the rows that were packed, whatever they have", () => {
   );
 });
 
+it("unpacks more rows than are looked at to decide how a column is written", () => {
+  const rows = Array.from({ length: 5000 }, (_, index): Row => {
+    return { id: `t${index % 3000}`, number: index % 7, rate: { value: index / 8, notes: ["note"] } };
+  });
+  const sent: unknown = JSON.parse(JSON.stringify(packRows(rows)));
+  expect(unpackRows(sent as ReturnType<typeof packRows<Row>>)).toEqual(rows);
+});
+
 it("writes once what repeats, and what is one more in each row", () => {
   const rows = Array.from({ length: 8 }, (_, index): Row => {
     return {

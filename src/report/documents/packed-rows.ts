@@ -14,7 +14,7 @@ type PackedColumn =
   | { readonly values: readonly Json[]; readonly at?: readonly number[]; readonly counts?: readonly number[] }
   /** One more in each row: numbers, or texts that have the number behind a prefix. */
   | { readonly from: number; readonly prefix?: string }
-  /** Objects, whose members are columns too; a row without members has none. */
+  /** Objects with the members of one type, which are columns too; a row without members has none. */
   | { readonly columns: Columns };
 
 type Columns = Readonly<Record<string, PackedColumn>>;
@@ -121,17 +121,18 @@ class Column {
 
 /** Numbers, of which those that stand one after the other are written once, where that is shorter. */
 function runsOf(numbers: readonly number[]): { readonly at: readonly number[]; readonly counts?: number[] } {
-  const starts: number[] = [];
-  let last: number | undefined;
-  for (const [index, number] of numbers.entries()) {
-    if (number !== last) starts.push(index);
-    last = number;
+  const [at, counts]: [number[], number[]] = [[], []];
+  let count = 0;
+  for (const number of numbers) {
+    if (count > 0 && number === at.at(-1)) count += 1;
+    else {
+      if (count > 0) counts.push(count);
+      if (at.push(number) * 2 >= numbers.length) return { at: numbers };
+      count = 1;
+    }
   }
-  if (starts.length * 2 >= numbers.length) return { at: numbers };
-  return {
-    at: starts.map((start) => numbers[start] ?? 0),
-    counts: starts.map((start, index) => (starts[index + 1] ?? numbers.length) - start),
-  };
+  counts.push(count);
+  return { at, counts };
 }
 
 function countedColumn(cells: readonly Json[]): PackedColumn | undefined {

@@ -434,7 +434,7 @@ export class RunRecord implements AsyncDisposable {
     return trialDocument({
       run: { id: this.id, name, kind, state: this.#state, startedAt },
       trajectory,
-      ...(isEnded ? { result: this.#resultOf(trial, events) } : {}),
+      ...(isEnded ? { result: this.#resultOf(trajectory) } : {}),
       invalid: await this.#validate(trajectory, known),
       hashOf: (text) => hash("sha256", text, "base64url"),
       previous: plan.trials[position - 1],
@@ -444,8 +444,9 @@ export class RunRecord implements AsyncDisposable {
     });
   }
 
-  #resultOf(trial: Trial, events: readonly TraceEvent[]): TrialResult {
-    const result = this.#plan.replay.resultOf(trial, events);
+  #resultOf(trajectory: Trajectory): TrialResult {
+    const { trial, events } = trajectory;
+    const result = this.#plan.replay.resultOf(trial, events, { trajectory });
     if (this.#document?.state !== "damaged" || isFinished(events)) return result;
     const message = "the journal lacks the end of this trial, so nothing shows how it ended";
     return { ...result, error: { code: "run/interrupted", kind: "interrupted", message } };
