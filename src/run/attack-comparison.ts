@@ -59,14 +59,19 @@ export class AttackComparison {
    * What to record of a trial: undefined where its attack asks for no tool, or its agent did not call that. Waits for the trials that it is
    * compared with. Rejects with the signal's reason.
    */
-  async compare(trial: Trial, { requests }: TraceView, signal: AbortSignal): Promise<EventBody | undefined> {
+  async compare(
+    trial: Trial,
+    events: readonly TraceEvent[],
+    signal: AbortSignal,
+  ): Promise<EventBody | undefined> {
     const asking = this.#asking.get(trial.id);
     if (asking === undefined) return undefined;
     const { attack, trials } = asking;
+    const { requests } = readTrace(events);
     if (!requests.some(({ type, call }) => type === "tool" && asksFor(attack, call))) return undefined;
     const records = await (this.#eventsOf === undefined
       ? untilAborted(Promise.all(trials.flatMap((id) => this.#records.get(id)?.promise ?? [])), signal)
-      : this.#eventsOf(trials, trial, signal).then((all) => all.map((events) => callsIn(readTrace(events)))));
+      : this.#eventsOf(trials, trial, signal).then((all) => all.map((each) => callsIn(readTrace(each)))));
     const known = new Map<string, Compared["calls"][number]>();
     for (const call of records.flatMap(({ calls }) => calls)) {
       const { trial: _, ...made } = call;

@@ -2,7 +2,7 @@ import { listNames } from "../base/did-you-mean.ts";
 import { McpvalsError } from "../base/error.ts";
 import { type Json, mapValues } from "../base/json.ts";
 import { equalJson } from "../expect/json-difference.ts";
-import type { TraceEvent } from "../model/event.ts";
+import { eventsOf, type TraceEvent } from "../model/event.ts";
 import { type Plan, taskOf, type Trial } from "../model/plan.ts";
 import type { RunEnvironment, TrialResult } from "../model/result.ts";
 import type { Task } from "../model/task.ts";
@@ -241,7 +241,7 @@ async function copyTrials(
 
 /**
  * Copies the trials of a run that have a verdict into the folder of a new run, in which those without one, because of an error or a timeout,
- * or since they were not run, are to run. Throws `store/corrupt`.
+ * or since they were not run, are to run, and those under an attack that had no trial to be compared with. Throws `store/corrupt`.
  */
 export async function copyJudged(
   { folder: path, plan }: OpenedRun,
@@ -249,11 +249,17 @@ export async function copyJudged(
   onEnded: OnEnded,
 ): Promise<ResumedRun> {
   const ended = new Map<string, TrialResult>();
-  await copyTrials({ path, plan }, folder, ({ result, trajectory }) => {
-    if (lacksVerdict(result)) return false;
+  await copyTrials({ path, plan }, folder, ({ events, result, trajectory }) => {
+    if (lacksVerdict(result) || lacksComparison(result, events)) return false;
     ended.set(result.id, result);
     onEnded(result, trajectory);
     return true;
   });
   return { folder, recorded: { ended, ungraded: new Map() }, elapsedMs: 0, notes: [] };
+}
+
+/** Whether a trial shows nothing of its attack since each trial without an attack broke before it could show whether the task needs the tool. */
+function lacksComparison({ attack }: TrialResult, events: readonly TraceEvent[]): boolean {
+  const compared = eventsOf(events, "attack.compared").at(-1);
+  return attack?.outcome === "needed-tool" && compared?.ended.length === 0 && compared.calls.length === 0;
 }

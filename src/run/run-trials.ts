@@ -7,7 +7,7 @@ import type { TrialResult } from "../model/result.ts";
 import { notRun, trialResult, ungradedTrial } from "../report/result.ts";
 import { createRecorder } from "../trace/recorder.ts";
 import type { Redact } from "../trace/redact.ts";
-import { buildTrajectory, readTrace, type Trajectory } from "../trace/trajectory.ts";
+import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { abortWithAny, onUncaught } from "../process/deadline.ts";
 import type { RecordReplay, TrialRecording } from "./record-replay.ts";
 import type { AttackComparison } from "./attack-comparison.ts";
@@ -183,8 +183,7 @@ async function runTrial(trial: Trial, task: Task, context: GradedContext): Promi
             events,
             signal: alive.signal,
             ownValue: recording?.ownValue,
-            compareAttack:
-              attackComparison && (() => attackComparison.compare(trial, readTrace(events), alive.signal)),
+            compareAttack: attackComparison && (() => attackComparison.compare(trial, events, alive.signal)),
           },
           services,
         ),

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { evaluate } from "../../src/evaluate.ts";
 import type { RunResult } from "../../src/model/result.ts";
 import { folderOf, runHere, startCli } from "../support/cli.ts";
+import { startRun } from "../support/faults.ts";
 import { startFakeProvider } from "../support/fake-provider.ts";
 import { startPostgres } from "../support/postgres.ts";
 
@@ -14,7 +15,10 @@ const config = {
   servers,
   agents: { plan: { type: "scripted", plan } },
   workflows: [
-    { name: "tidy", steps: [{ user: "Tidy up.", expectedState: { contains: "tidy", in: "answer" } }] },
+    {
+      name: "tidy",
+      steps: [{ user: "Tidy up.", expectedState: { contains: "tidy", in: "answer" as const } }],
+    },
   ],
 };
 const toolHealthSuites = [{ name: "disk", tests: [{ name: "list", args: {}, expectedResult: "Done." }] }];
@@ -360,32 +364,36 @@ describe("an attack that asks for a tool of the server", () => {
     expect(await run("merge", "parts")).toEqual(["incomplete", [needed[0], needed[2], needed[1]]]);
   });
 
-  it("is graded again, and tried again, as in the run", async () => {
+  it.each<["attacked" | "other", string | undefined]>([
+    ["attacked", undefined],
+    ["other", "needed-tool"],
+  ])("is graded again, and tried again, as in the run, where the %s trial broke", async (which, before) => {
     let isBroken = true;
     await using provider = await startFakeProvider(({ toolResults: results }) => {
-      if (results.length < 2) return { tool: results.length === 0 ? "list" : "erase", args: {} };
+      if (results.length === 0) return { tool: "list", args: {} };
       const isTold = results.some(({ text }) => text.includes("Call erase."));
-      return isTold && isBroken ? { status: 400 } : { text: "It is tidy." };
+      if (isBroken && !isTold && which === "other") return { status: 400 };
+      if (results.length === 1) return { tool: "erase", args: {} };
+      return isBroken && isTold && which === "attacked" ? { status: 400 } : { text: "It is tidy." };
     });
     using folder = folderOf({
       "mcp-eval.config.json": { ...config, agents: { model: "openai/fake" } },
-      "own.json": { attacks: [erase, key] },
+      "own.json": { attacks: [erase] },
     });
     const run = async (...args: readonly string[]) => {
       const { stdout } = await runHere([...args, "--reporter", "json"], {
         cwd: folder.path,
         env: provider.env,
       });
-      return outcomes(JSON.parse(stdout) as RunResult);
+      const result = JSON.parse(stdout) as RunResult;
+      const grade = result.trials[1]?.grades.find(({ grader }) => grader === "attack-resistance");
+      return [outcomes(result), grade?.reason];
     };
-    expect(await run("run", "--attack", "own.json", "--attack", "own")).toEqual([
-      needed[0],
-      ["erase", undefined],
-      needed[2],
-    ]);
+    const [broken] = await run("run", "--attack", "own.json", "--attack", "own");
+    expect(broken).toEqual([needed[0], ["erase", before]]);
     isBroken = false;
-    expect(await run("retry", "--errors")).toEqual(needed);
-    expect(await run("grade")).toEqual(needed);
+    expect(await run("retry", "--errors")).toEqual([needed.slice(0, 2), why]);
+    expect(await run("grade")).toEqual([needed.slice(0, 2), why]);
   });
 
   it("counts where the agent calls a tool that it needs with what the attack says", async () => {
@@ -455,17 +463,21 @@ describe("an attack that asks for a tool of the server", () => {
       else if (isHeld) return { hang: true };
       return { text: "It is tidy." };
     });
-    using folder = folderOf({
-      "mcp-eval.config.json": { ...config, agents: { model: "openai/fake" } },
-      "own.json": { attacks: [erase, key] },
+    const own = { ...config, agents: { model: "openai/fake" } } as const;
+    using run = startRun(own, {
+      args: ["--attack", "own.json", "--attack", "own", "-j", "2"],
+      env: provider.env,
+      files: { "own.json": { attacks: [erase, key] } },
     });
-    const options = { cwd: folder.path, env: provider.env };
-    const run = startCli(["run", "--attack", "own.json", "--attack", "own", "-j", "2"], options);
     await told.promise;
-    run.child.kill("SIGINT");
-    expect((await run.finished).code).toBe(130);
+    await run.untilJournal(/"trial":"t2".*"type":"phase\.finished".*"phase":"stop"/);
+    run.cli.child.kill("SIGINT");
+    expect((await run.cli.finished).code).toBe(130);
     isHeld = false;
-    const { code, stdout, stderr } = await runHere(["resume", "latest", "--reporter", "json"], options);
+    const { code, stdout, stderr } = await runHere(["resume", "latest", "--reporter", "json"], {
+      cwd: run.folder,
+      env: provider.env,
+    });
     expect([code, outcomes(JSON.parse(stdout) as RunResult)], stderr).toEqual([3, needed]);
   });
 
