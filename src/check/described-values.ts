@@ -7,22 +7,32 @@ const maxDescription = 2000;
 const separator = String.raw`(?:\s*[|/]\s*|,?\s+or\s+|,\s*)`;
 const separators = new RegExp(separator, "i");
 const wordLists = new RegExp(
-  String.raw`(?:\b(?:one of|either)\b:?\s*|[:(]\s*|^)([\w-]+(?:${separator}[\w-]+)+)(?=\s*(?:[).;]|$))`,
+  String.raw`(?:\b(?:one of|either)\b:?\s*|[:(]\s*|^)([\w-]+(?:${separator}[\w-]+)+)(?=\s*(?:[);]|\.(?!\w)|$))`,
   "gi",
 );
 /** Words in quotation marks of one sort. An apostrophe stands inside of a word. */
 const quotations = /"([^"\n]{1,40})"|“([^”\n]{1,40})”|`([^`\n]{1,40})`|(?<![\w'])'([^'\n]{1,40})'(?!\w)/g;
-/** A word, or numbers with signs between them, such as `1 + 2`. */
+/** A word, which may have other signs inside, such as `src/a.ts`, or numbers with signs between them, such as `1 + 2`. */
 const examples =
-  /(?:\be\.g\.|\bfor example\b|\bsuch as\b)[,:]?\s+([\d.]+(?:\s*[-+*/%^]\s*[\d.]*\d)+(?![\w-])|[\w.+-]*[\w+-])/gi;
+  /(?:\be\.g\.|\bfor example\b|\bsuch as\b)[,:]?\s+([\d.]+(?:\s*[-+*/%^]\s*[\d.]*\d)+(?![\w-])|(?:[\w.+-][\w.+:@/-]*)?[\w+-])/gi;
 /** With these words a phrase begins, such as "such as the title". */
 const phrases =
   /^(?:an?|the|this|that|these|those|its?|your|their|any|all|some|one|when|where|what|which|how|if|to|in|on|at|by|for|from|with)$/i;
-/** Placeholders such as YYYY-MM-DD are left out; `s`, `m`, `h` and `mm` are units. */
-const form = /^(?=.*(?:YY|MM|DD|HH|hh|ss))[YMDHTZhms:.\s/-]+$/;
-/** What stands before a value that must not be: `not 'a'`, and before others in a list of them, `never "a", "b"`. */
-const forbids =
-  /\b(?:not|\w+n['’]t|never|nor?|cannot|without|except|excluding|avoid|(?:other|rather) than|instead of)\b(?:[^.;,]|e\.g\.|,\s*(?:e\.g\.|for example|such as)|(?<=["'”`]),\s*(?:(?:or|and|nor)\s+)?(?=["'“`]))*$/i;
+/** Placeholders such as YYYY-MM-DD and hh:mm are left out; `s`, `m`, `h` and `mm` are units. */
+const form = /^(?=.*(?:YY|MM|DD|HH|[hms]:[hms]))[YMDHTZhms:.\s/-]+$/;
+/** How a phrase goes on to a value: up to a comma, a colon or a parenthesis, except that a list of quotations goes on. */
+const goesOn = String.raw`[^.;,:(]|[:(]\s*(?=["'“\`])|(?<=["'”\`]),\s*(?:(?:or|and|nor)\s+)?(?=["'“\`])`;
+/**
+ * What stands before a value that must not be: `not 'a'`, and before others in a list of them, `never "a", "b"`. After `never` an example is
+ * of what must not be (`never a reserved word, e.g. con`), after `no` and `not` one of what may be (`no spaces, e.g. my_key`).
+ */
+const forbids = new RegExp(
+  [
+    String.raw`\b(?:(?<!\bor\s)not|\w+n['’]t|nor?|cannot|without)\b(?:${goesOn})*$`,
+    String.raw`\b(?:never|except|excluding|avoid|(?:other|rather) than|instead of)\b(?:${goesOn}|e\.g\.|,\s*(?:e\.g\.|for example|such as))*$`,
+  ].join("|"),
+  "i",
+);
 /** Characters before a value that are looked at for that. */
 const maxBefore = 80;
 
