@@ -100,9 +100,14 @@ const lateEndMs = 100;
 const repeatedLateEndMs = 2000;
 /** Hostile requests before the one after which the server is down among which the reason is sought, where that one is not. */
 const maxEarlier = 50;
+/** How many of them, the newest, are each repeated by themselves: before a late end only few others are made. */
+const maxRepeated = 2;
 /** Requests of one tool, prompt or template that get no answer in time before no more of them are made. */
 const maxHangs = 2;
-/** When the answer to a hostile request is slow, and how long all slow ones of a tool, prompt or template may take together, in milliseconds. */
+/**
+ * When the answer to a hostile request is slow; and how long all slow ones of a tool, prompt or template may take together, and making
+ * again those before an end, in milliseconds.
+ */
 const slowMs = 500;
 const maxSlowMs = 30_000;
 
@@ -116,6 +121,8 @@ interface Step {
 interface CallEnd {
   readonly hangs: boolean;
   readonly isDown: boolean;
+  /** What it adds to the time of slow hostile requests. */
+  readonly slowMs: number;
 }
 
 function isHostile({ attack }: Planned): boolean {
@@ -138,11 +145,9 @@ class Series {
   /** Undefined: the server did not start. */
   #session: Session | undefined;
   /** How the last request ended. */
-  #end: CallEnd = { hangs: false, isDown: false };
+  #end: CallEnd = { hangs: false, isDown: false, slowMs: 0 };
   /** The last hostile requests of the session. */
   #earlier: readonly Step[] = [];
-  /** How long slow hostile requests took together, in milliseconds. */
-  #slowMs = 0;
   /** Whether a hostile request is known that ends the server. The report names one, so that no further is sought. */
   #isExplained = false;
 
@@ -157,14 +162,17 @@ class Series {
   async probe(steps: readonly Step[]): Promise<void> {
     await this.#start();
     let hangs = 0;
+    /** How long slow hostile requests took together, without those that were made again. */
+    let slow = 0;
     const ordered = inOrder(steps);
     for (const [index, step] of ordered.entries()) {
-      if (!this.isReachable || this.#slowMs > maxSlowMs) break;
+      if (!this.isReachable || slow > maxSlowMs) break;
       const { attack } = step.planned;
       const next = ordered[index + 1];
       const isLastOrdinary = next === undefined || isHostile(next.planned);
       const waits = attack === undefined ? isLastOrdinary : attack.aim === "size";
       await this.#make(step, waits ? lateEndMs : 0);
+      slow += this.#end.slowMs;
       if (attack !== undefined && this.#end.isDown) await this.#explain(step);
       else if (attack !== undefined) this.#earlier = [...this.#earlier, step].slice(-maxEarlier);
       hangs += this.#end.hangs ? 1 : 0;
@@ -187,16 +195,20 @@ class Series {
     const work = async (): Promise<CallEnd> => {
       const began = performance.now();
       const { kind, succeeded, answersPing } = await requestOrPing(client, method, params);
-      this.#slowMs += slowTime(planned, kind, performance.now() - began);
+      const took = slowTime(planned, kind, performance.now() - began);
       if (succeeded && !isHostile(planned)) this.worked = planned;
       // What a tool begins and does not wait for is seen, too, once the server has answered something else.
       if (kind !== "none" && !client.isLost) await client.request("ping");
       if (waitMs > 0) await client.waitForLoss(waitMs);
-      return { hangs: kind === "none", isDown: !answersPing };
+      return { hangs: kind === "none", isDown: !answersPing, slowMs: took };
     };
     const ordinaryProbe = "tool" in planned ? "call" : "read";
     const end = await this.#prober.probe(isHostile(planned) ? "attack" : ordinaryProbe, work, about);
-    this.#end = { hangs: end?.hangs === true, isDown: client.isLost || end?.isDown === true };
+    this.#end = {
+      hangs: end?.hangs === true,
+      isDown: client.isLost || end?.isDown === true,
+      slowMs: end?.slowMs ?? 0,
+    };
   }
 
   /** Looks whether the server is down because of the last hostile request, or of one before it, after which the end came late. */
@@ -208,13 +220,20 @@ class Series {
     if (!this.#isExplained && !hangs) await this.#explainLate(earlier);
   }
 
-  /** Makes hostile requests once more, in their order. What is left of a late end is seen after each. */
+  /** Repeats the last hostile requests; then makes those before them once more, in their order: what is left of a late end is seen after each. */
   async #explainLate(earlier: readonly Step[]): Promise<void> {
-    if (earlier.length === 0 || this.#isExplained) return;
+    if (this.#isExplained) return;
+    for (const step of earlier.slice(-maxRepeated).toReversed()) {
+      this.#isExplained = await this.#repeat(step, endRepetitions + 1);
+      if (this.#isExplained || !this.isReachable) return;
+    }
+    const others = earlier.slice(0, -maxRepeated);
+    if (others.length === 0) return;
     await this.#start();
-    for (const step of earlier) {
+    const began = performance.now();
+    for (const step of others) {
+      if (!this.isReachable || performance.now() - began > maxSlowMs) return;
       await this.#make(step, lateEndMs);
-      if (!this.isReachable) return;
       if (!this.#end.isDown) continue;
       this.#isExplained = await this.#repeat(step, endRepetitions);
       return;

@@ -156,7 +156,22 @@ const tools = {
     return say("done");`,
   ends: `if (path.length > 1000) process.exit(1); return say("done");`,
   ends_later: `if (path.length > 1000) setTimeout(() => process.exit(2), 40); return say(path);`,
-  ends_after_others: `if (path.includes("../")) setTimeout(() => process.exit(3), 20); return say("done");`,
+  ends_in_next: `if (globalThis.isEnding) process.exit(3);
+    globalThis.isEnding = path.includes("../");
+    if (globalThis.isEnding) setTimeout(() => process.exit(3), 200);
+    return say("done");`,
+  // After an ordinary call it takes three more calls to end.
+  ends_after_others: `if (path === "text") globalThis.left = 4;
+    globalThis.isEnding ||= path.includes("../");
+    if (globalThis.isEnding) globalThis.left = (globalThis.left ?? 1) - 1;
+    if (globalThis.left === 0) process.exit(3);
+    return say("done");`,
+  // It ends for no reason once, after slow calls. Those that are made again take no time of those that follow.
+  ends_once_slowly: `if (path.length > 1000) process.exit(1);
+    if (path === "text") globalThis.isFirst = true;
+    if (path === "mcpvals-link" && globalThis.isFirst) process.exit(2);
+    if (path.includes("workspace-private")) await new Promise((settle) => setTimeout(settle, 3000));
+    return say("done");`,
   waits: `if (path === "/mcpvals/home/.ssh/id_rsa") return new Promise(() => {});
     if (path.startsWith("file:")) return new Promise(() => {});
     return say("done");`,
@@ -215,8 +230,10 @@ describe.skipIf(reason !== undefined)(`a tool${note}`, () => {
     expect(found.ends_later).toEqual([
       "denial: after a text of 250000 characters the server ended (exit code 2), 5 times",
     ]);
-    expect(found.ends_after_others).toEqual([
-      "denial: after ../ before the path the server ended (exit code 3), 5 times",
+    for (const late of [found.ends_in_next, found.ends_after_others])
+      expect(late).toEqual(["denial: after ../ before the path the server ended (exit code 3), 5 times"]);
+    expect(found.ends_once_slowly).toEqual([
+      "denial: after a text of 250000 characters the server ended (exit code 1), 5 times",
     ]);
     expect(found.wears_out).toEqual([]);
   });
