@@ -84,8 +84,9 @@ export function trialsByTask(trials: readonly TrialRow[]): TrialGroups {
   for (const trial of trials) {
     const [before] = group;
     // Most follow one of the same task, and need no key.
-    if (before === undefined || partNames.some((name) => before[name] !== trial[name])) {
-      const key = JSON.stringify(partNames.map((name) => trial[name]));
+    if (before === undefined || !isSameTask(before, trial)) {
+      const { task, suite, agent, variant } = trial;
+      const key = JSON.stringify([task, suite, agent, variant]);
       group = groups.get(key) ?? [];
       groups.set(key, group);
     }
@@ -94,8 +95,10 @@ export function trialsByTask(trials: readonly TrialRow[]): TrialGroups {
   return [...groups.values()];
 }
 
-/** What attempts have in common. */
-const partNames = ["task", "suite", "agent", "variant"] as const;
+/** Whether two trials are attempts of one task with one agent and variant. */
+function isSameTask(a: TrialRow, b: TrialRow): boolean {
+  return a.task === b.task && a.suite === b.suite && a.agent === b.agent && a.variant === b.variant;
+}
 
 /** How many trials have a verdict, and how many of these passed. */
 export function judgedOf(trials: readonly TrialRow[]): { readonly judged: number; readonly passed: number } {
