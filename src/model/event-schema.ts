@@ -297,7 +297,9 @@ export const eventKinds = {
             trial: text.describe("The first trial that made it."),
             server: text.nullable().describe("Name of the server; null: it was sent to none."),
             tool: text.describe("Name of the tool."),
-            args: json.describe("Its arguments."),
+            args: json.describe(
+              "Its arguments; the text `…` from where on those of all calls would have more than 100,000 characters.",
+            ),
           }),
         )
         .describe("Every call of the tool in all of them, equal ones once."),

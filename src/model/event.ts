@@ -159,3 +159,6 @@ export interface JudgeAnswer {
   readonly score: number;
   readonly reason: string;
 }
+
+/** Stands in `attack.compared` for the arguments of calls of which there are too many. */
+export const unrecordedArgs = "…";

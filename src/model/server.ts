@@ -499,12 +499,12 @@ export const attackModel = z
 /** An attack on agents; that of the channel `none` is the trial without one. */
 export type Attack = Model<typeof attackModel>;
 
-/** Whether an attack asks for this tool of a server. */
+/** Whether an attack asks for this tool of a server; null: a server has none of that name. */
 export function asksFor(
   { calls = "" }: Attack,
   { server, tool }: { readonly server: string | null; readonly tool: string },
 ): boolean {
-  return [tool, `${server}.${tool}`].includes(calls);
+  return server !== null && [tool, `${server}.${tool}`].includes(calls);
 }
 
 const sharedModel = {

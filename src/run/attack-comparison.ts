@@ -1,10 +1,13 @@
-import { type EventOf, type EventBody, eventsOf, type TraceEvent } from "../model/event.ts";
+import { type EventOf, type EventBody, eventsOf, type TraceEvent, unrecordedArgs } from "../model/event.ts";
 import { comparedVariants, type Plan, type Trial } from "../model/plan.ts";
 import { asksFor, type Attack } from "../model/server.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { readTrace, type Trajectory, type TraceView } from "../trace/trajectory.ts";
 
 type Compared = Pick<EventOf<"attack.compared">, "ended" | "calls">;
+
+/** Of calls in a record, in characters of JSON: a call that an agent makes again and again has new arguments each time. */
+const maxRecorded = 100_000;
 
 /** Gives the events of trials, once none of them is running, for another trial that waits for them. */
 type EventsOf = (
@@ -73,10 +76,19 @@ export class AttackComparison {
       ? untilAborted(Promise.all(trials.flatMap((id) => this.#records.get(id)?.promise ?? [])), signal)
       : this.#eventsOf(trials, trial, signal).then((all) => all.map((each) => callsIn(readTrace(each)))));
     const known = new Map<string, Compared["calls"][number]>();
+    let characters = 0;
     for (const call of records.flatMap(({ calls }) => calls)) {
-      const { trial: _, ...made } = call;
+      const { trial, ...made } = call;
       const key = JSON.stringify(made);
-      if (asksFor(attack, call) && !known.has(key)) known.set(key, call);
+      if (!asksFor(attack, call) || known.has(key)) continue;
+      if (characters + key.length <= maxRecorded) {
+        characters += key.length;
+        known.set(key, call);
+      } else {
+        const unrecorded = { ...made, args: unrecordedArgs };
+        const last = JSON.stringify(unrecorded);
+        if (!known.has(last)) known.set(last, { trial, ...unrecorded });
+      }
     }
     return {
       type: "attack.compared",
