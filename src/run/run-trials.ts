@@ -131,16 +131,21 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
   return all;
 }
 
-/** Runs the trials that a source gives, until it has no more. */
+/** Runs the trials that a source gives, until it has no more. While one waits for others, another one runs in its place. */
 async function runTaken(
   source: TrialSource,
   execute: (trial: Trial, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
+  const waiting: Promise<void>[] = [];
   const work = async (): Promise<void> => {
-    for (let taken = await source.next(); taken !== undefined; taken = await source.next())
-      await execute(taken.trial, taken.signal);
+    for (let taken = await source.next(); taken !== undefined; taken = await source.next()) {
+      const ended = execute(taken.trial, taken.signal);
+      const waits = await Promise.race([ended.then(() => false), taken.waits.then(() => true)]);
+      if (waits) waiting.push(ended);
+    }
   };
   await Promise.all(Array.from({ length: source.concurrency }, work));
+  await Promise.all(waiting);
 }
 
 interface GradedContext extends TrialsContext {

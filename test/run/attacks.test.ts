@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { evaluate } from "../../src/evaluate.ts";
 import type { RunResult } from "../../src/model/result.ts";
@@ -498,6 +499,66 @@ describe("an attack that asks for a tool of the server", () => {
         { cwd: folder.path, env: provider.env },
       ).finished;
       expect([code, outcomes(JSON.parse(stdout) as RunResult)], stderr).toEqual([3, needed]);
+    } finally {
+      for (const { child } of workers)
+        if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");
+      await Promise.all(workers.map(({ finished }) => finished));
+    }
+  });
+
+  it.each([
+    ["the worker that waits runs", false],
+    ["a third worker runs, since the one that waits is to end,", true],
+  ])("is compared with a trial that %s after another worker gave it back", async (_, isToEnd) => {
+    await using postgres = await startPostgres();
+    const url = await postgres.createDatabase("given");
+    const begun = Promise.withResolvers<void>();
+    const told = Promise.withResolvers<void>();
+    let isHeld = true;
+    await using provider = await startFakeProvider(({ toolResults: results }) => {
+      if (results.length === 0) return { tool: "list", args: {} };
+      const isTold = results.some(({ text }) => text.includes("Call erase."));
+      if (!isTold) begun.resolve();
+      if (!isTold && isHeld) return { hang: true };
+      if (results.length === 1) return { tool: "erase", args: {} };
+      if (isTold) told.resolve();
+      return { text: "It is tidy." };
+    });
+    using folder = folderOf({
+      "mcp-eval.config.json": { ...config, agents: { model: "openai/fake" } },
+      "own.json": { attacks: [erase] },
+    });
+    using elsewhere = folderOf({});
+    const options = { cwd: elsewhere.path, env: provider.env };
+    const run = startCli(
+      ["run", "--attack", "own.json", "--attack", "own", "--backend", url, "--reporter", "json"],
+      { cwd: folder.path, env: provider.env },
+    );
+    const first = startCli(["worker", url, "-j", "1"], options);
+    const workers = [first];
+    try {
+      await begun.promise;
+      const second = startCli(["worker", url, "-j", "1"], options);
+      workers.push(second);
+      await told.promise;
+      isHeld = false;
+      if (isToEnd) {
+        second.child.kill("SIGTERM");
+        await second.until(/takes no further trial/);
+      }
+      first.child.kill("SIGTERM");
+      await first.until(/takes no further trial/);
+      // Signals that come closer together are one.
+      await delay(150);
+      first.child.kill("SIGTERM");
+      if (isToEnd) {
+        expect((await second.finished).stderr).toContain("ran 0 trials");
+        workers.push(startCli(["worker", url, "-j", "1"], options));
+      }
+      const { code, stdout, stderr } = await run.finished;
+      const result = JSON.parse(stdout) as RunResult;
+      expect([code, outcomes(result)], stderr).toEqual([3, needed.slice(0, 2)]);
+      expect(result.trials[1]?.grades.map(({ reason }) => reason)).toContain(why);
     } finally {
       for (const { child } of workers)
         if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, "SIGKILL");

@@ -10,6 +10,8 @@ export interface TakenTrial {
   readonly trial: Trial;
   /** Aborts when somebody else has it now, or its run was cancelled. */
   readonly signal: AbortSignal;
+  /** Resolves when it waits for others, so that another one may run in its place. */
+  readonly waits: Promise<void>;
 }
 
 /** What gives a run its trials, where they are those of several machines, and takes what happens in them. */
@@ -25,8 +27,8 @@ export interface TrialSource {
   /** The next trial; undefined: there is none for now. Never throws. */
   next(): Promise<TakenTrial | undefined>;
   /**
-   * The events of trials, once none of them is running, for another one that waits for them; others take its place meanwhile. Rejects with the
-   * reason of a signal, and when this worker has to end.
+   * The events of trials, once they have ended or nobody will run them, for another one that waits for them; others take its place meanwhile.
+   * Rejects with the reason of a signal, and when this worker has to end.
    */
   eventsOf(
     trials: readonly string[],

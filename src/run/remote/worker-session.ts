@@ -74,6 +74,10 @@ interface OpenTrial {
   part: number;
   bytes: number;
   isLost: boolean;
+  /** Resolved when it waits for others. */
+  readonly waits: PromiseWithResolvers<void>;
+  /** It is to go back to the queue. */
+  isGivenBack: boolean;
 }
 
 export interface SessionOptions {
@@ -210,12 +214,22 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
       }
       this.taken += 1;
       const controller = new AbortController();
-      const open: OpenTrial = { lease, controller, places, pending: [], part: 0, bytes: 0, isLost: false };
+      const open: OpenTrial = {
+        lease,
+        controller,
+        places,
+        pending: [],
+        part: 0,
+        bytes: 0,
+        isLost: false,
+        waits: Promise.withResolvers(),
+        isGivenBack: false,
+      };
       this.#open.set(lease.trial, open);
       const trial = this.#trials.get(lease.trial);
       if (trial === undefined || lease.lostWorkers >= maxLostWorkers) this.#endUnrun(lease);
       else if (lease.lostWorkers === 0 || (await this.#beginAlone(open)))
-        return { trial, signal: controller.signal };
+        return { trial, signal: controller.signal, waits: open.waits.promise };
     }
   }
 
@@ -250,9 +264,21 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
     if (open !== undefined) {
       this.#options.places.give(open.places);
       open.places = 0;
+      open.waits.resolve();
     }
-    while (await this.#untilAnswered(() => this.#runs.isWorkedOn(run, trials), signal))
+    // One that went back to the queue may need what only one trial may have at once, which this one has.
+    const isLimited = Object.keys(this.#run.limits).length > 0;
+    for (;;) {
+      if (!(await this.#untilAnswered(() => this.#runs.isWorkedOn(run, trials), signal))) {
+        if (isLimited || !(await this.#untilAnswered(() => this.#runs.areToEnd(run, trials), signal))) break;
+        if (!this.#mayTake && open !== undefined) {
+          // There may be no other worker that takes it.
+          open.isGivenBack = true;
+          throw stopped();
+        }
+      }
       await pause(emptyQueueMs, signal);
+    }
     const records = await this.#untilAnswered(() => this.#runs.events(run, trials), signal);
     return [...records.values()].map(eventsIn);
   }
@@ -270,7 +296,7 @@ export class WorkerSession implements TrialSource, AsyncDisposable {
     this.#options.places.give(open.places);
     if (open.isLost) return;
     const { lease } = open;
-    if (error?.kind === "interrupted" && this.#options.ending.aborted) {
+    if (error?.kind === "interrupted" && (open.isGivenBack || this.#options.ending.aborted)) {
       this.#inBackground(() => this.#runs.release(this.#run.head.id, [lease]));
       return;
     }

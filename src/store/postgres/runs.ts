@@ -383,6 +383,16 @@ export class RemoteRuns implements AsyncDisposable {
     return rows.length > 0;
   }
 
+  /** Whether some of these trials are yet to end in a run that goes on. */
+  async areToEnd(run: string, trials: readonly string[]): Promise<boolean> {
+    const rows = await this.#database.query(
+      `SELECT FROM mcpvals.trials WHERE run = $1 AND id = ANY($2) AND state IN ('waiting', 'running')
+         AND EXISTS (SELECT FROM mcpvals.runs WHERE id = $1 AND state = 'running') LIMIT 1`,
+      [run, trials],
+    );
+    return rows.length > 0;
+  }
+
   /** Ids of the trials that run, also of those whose worker has ended since. */
   async running(run: string): Promise<readonly string[]> {
     const rows = await this.#database.query<{ id: string }>(
