@@ -160,6 +160,7 @@ function payloadsFor(
       ["an absolute path as a URL", `file://${key}`, true],
       ["an absolute path of a folder", `${plantedHome}/.ssh`, true],
       ["../ before the path", `${up}${key.slice(1)}`],
+      ["../ before a path that ends in .txt", `${up}${elsewhereFile.slice(1)}`],
       ["its folder, then ../", `${folder}/../${beside}/${secret}`],
       ["a folder whose name begins with that of its own", `${folder}${besideSuffix}/${secret}`],
       [

@@ -1,7 +1,8 @@
 import type { ValidateSchema } from "../expect/tool-result.ts";
-import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
+import { asText, isJsonObject, type Json, type JsonObject } from "../base/json.ts";
 import type { PlannedCall } from "../model/check.ts";
 import { maxParametersTried } from "./calls.ts";
+import { describedValues } from "./described-values.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { atReference, objectIn, typesOf } from "./schema-walk.ts";
 
@@ -208,7 +209,9 @@ class Sampler {
     if (known !== undefined) return known.length < least || known.length > most ? undefined : known;
     // The validator decides whether one of these fits.
     if (typeof pattern === "string")
-      return likely.find((text) => fits(text, pattern) && text.length >= least && text.length <= most);
+      return [...describedValues("", asText(schema["description"]) ?? ""), ...likely].find(
+        (text) => fits(text, pattern) && text.length >= least && text.length <= most,
+      );
     const length = {
       usual: Math.max(least, Math.min(4, most)),
       least,

@@ -67,7 +67,7 @@ export async function probeSecurity(prober: Prober): Promise<void> {
   await prober.sideBySide(series, async (beside, own, index) => {
     const made = new Series(beside);
     await made.probe(own);
-    working[index] = made.worked;
+    working[index] = made.worked.at(-1);
     return made.isReachable;
   });
   await probeLaterStart(
@@ -140,8 +140,8 @@ export function slowTime(planned: Planned, kind: Answer["kind"], tookMs: number)
  */
 class Series {
   readonly #prober: Prober;
-  /** The last ordinary request that succeeded. */
-  worked: Planned | undefined;
+  /** Ordinary requests that succeeded. */
+  readonly worked: Planned[] = [];
   /** Undefined: the server did not start. */
   #session: Session | undefined;
   /** How the last request ended. */
@@ -191,12 +191,12 @@ class Series {
   async #make({ planned, about }: Step, waitMs: number): Promise<void> {
     const client = this.#session?.client;
     if (client === undefined) return;
-    const { method, params } = requestOf(planned);
+    const { method, params } = requestOf(withArgumentsThatWorked(planned, this.worked));
     const work = async (): Promise<CallEnd> => {
       const began = performance.now();
       const { kind, succeeded, answersPing } = await requestOrPing(client, method, params);
       const took = slowTime(planned, kind, performance.now() - began);
-      if (succeeded && !isHostile(planned)) this.worked = planned;
+      if (succeeded && !isHostile(planned)) this.worked.push(planned);
       // What a tool begins and does not wait for is seen, too, once the server has answered something else.
       if (kind !== "none" && !client.isLost) await client.request("ping");
       if (waitMs > 0) await client.waitForLoss(waitMs);
@@ -260,6 +260,24 @@ class Series {
     });
     if (client.isLost) await this.#explainLate(this.#earlier);
   }
+}
+
+/**
+ * A hostile request whose other arguments are those of an ordinary one that succeeded, unless one with the same succeeded: a tool that refuses
+ * these looks at nothing else.
+ */
+function withArgumentsThatWorked(hostile: Planned, worked: readonly Planned[]): Planned {
+  const { attack, args } = hostile;
+  const known = worked.map((each) => asObject(each.args) as JsonObject);
+  const [first] = known;
+  if (attack === undefined || args === undefined || first === undefined) return hostile;
+  const isAttacked = (name: string): boolean =>
+    attack.parameter === name || [".", "["].some((sign) => attack.parameter.startsWith(`${name}${sign}`));
+  const others = Object.keys(args).filter((name) => !isAttacked(name));
+  const textOf = (from: JsonObject): string => JSON.stringify(others.map((name) => from[name] ?? null));
+  if (known.some((each) => textOf(each) === textOf(args))) return hostile;
+  const taken = others.flatMap((name) => (first[name] === undefined ? [] : [[name, first[name]] as const]));
+  return { ...hostile, args: { ...args, ...Object.fromEntries(taken) } };
 }
 
 /**
@@ -694,7 +712,7 @@ export const securityRules = {
     severity: "info",
     title: "Not all that the server touches was seen",
     why: "Nothing is known about what was not seen.",
-    fix: "Check a program, on Linux with bubblewrap, strace and iproute2.",
+    fix: "Check a program, on Linux with bubblewrap, strace and iproute2. Give an example in the input schema of a tool whose arguments could not be made.",
     bad: `strace is not installed`,
     good: `strace is installed`,
     source: "docs/security-checks.md",

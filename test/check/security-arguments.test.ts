@@ -280,3 +280,33 @@ it.skipIf(reason !== undefined)(
     );
   },
 );
+
+it.skipIf(reason !== undefined)(
+  `hostile arguments are beside others that a tool takes, and where a pattern allows them${note}`,
+  async () => {
+    const read = (check: string): string => `
+      const { lstatSync, readFileSync } = await import("node:fs");
+      const { join } = await import("node:path");
+      if (!["drafts", "finished"].includes(state)) throw new Error("no such state");
+      ${check}
+      return say(readFileSync(join(process.argv[2], path), "utf8"));`;
+    const refusing = `if (path.includes("/") || !lstatSync(join(process.argv[2], path)).isFile()) throw new Error("no name");`;
+    const source = serverWith(
+      { careless: read(""), careful: read(refusing), careless_text: read(""), careful_text: read(refusing) },
+      { parameter: "The name of a note, e.g. note.txt" },
+    )
+      .replaceAll("async ({ path }) =>", "async ({ path, state }) =>")
+      .replace(
+        `properties: { path: { type: "string", description: parameter } }, required: ["path"]`,
+        String.raw`properties: {
+          path: { type: "string", description: parameter, ...(name.endsWith("_text") && { pattern: "^[^/].*\\.txt$" }) },
+          state: { type: "string", description: "The state: published, drafts or finished" },
+        }, required: ["path", "state"]`,
+      );
+    using folder = folderOf({ "server.mjs": source, "notes/note.txt": "A note." });
+    const all = await securityFindings([process.execPath, "server.mjs", "notes"], folder.path);
+    expect(all.map(({ code, place }) => [code, place])).toEqual(
+      ["careless", "careless_text"].map((tool) => ["security/path-escape", { tool, parameter: "path" }]),
+    );
+  },
+);

@@ -21,7 +21,10 @@ export function Tabs<Id extends string>({
 }): ReactElement {
   return (
     <BaseTabs.Root value={selected} onValueChange={(id: Id) => onSelect(id)}>
-      <BaseTabs.List aria-label={label} className="border-line flex gap-1 overflow-x-auto border-b">
+      <BaseTabs.List
+        aria-label={label}
+        className="border-line flex gap-1 overflow-x-auto overflow-y-hidden border-b"
+      >
         {tabs.map(({ id, title }) => (
           <BaseTabs.Tab key={id} value={id} className={tabStyle}>
             {title}
