@@ -390,6 +390,16 @@ describe("retry", () => {
     expect([nothing.code, nothing.stderr]).toEqual([2, expect.stringContaining("has a verdict")]);
   });
 
+  it("--errors runs all that --bail left out, also after one that fails", async () => {
+    using folder = await runWith(["bad", "good", "bad", "good"], ["--bail"]);
+    const at = { cwd: folder.path };
+    const result = async (): Promise<RunResult> =>
+      JSON.parse((await runHere(["show", "--json"], at)).stdout) as RunResult;
+    expect((await result()).summary).toMatchObject({ fail: 1, skip: 3 });
+    expect((await runHere(["retry", "--errors"], at)).code).toBe(1);
+    expect((await result()).summary).toMatchObject({ pass: 2, fail: 2, skip: 0 });
+  });
+
   it("--errors goes on until it is decided, as the run did", async () => {
     const until = ["--until", "decided", "--max-trials", "40", "--threshold", "passRate=0.3"];
     const goods = Array<string>(40).fill("good");

@@ -88,9 +88,12 @@ export async function runAgain(
       `the run ${stored.id} was started with variables whose values are not kept: ${listNames(missing)}`,
       { hint: `Give them again: ${missing.map((each) => `--env ${each}=VALUE`).join(" ")}` },
     );
-  const kept = Object.entries(flags).filter(
-    ([flag]) => changed.withoutBudget !== true || !budgetFlags.includes(flag),
-  );
+  const dropped = [
+    ...(changed.withoutBudget === true ? budgetFlags : []),
+    // What it left out is tried now.
+    ...(earlier.use === "resume" ? [] : ["bail"]),
+  ];
+  const kept = Object.entries(flags).filter(([flag]) => !dropped.includes(flag));
   using interrupt = abortOnInterrupt();
   const selected = only ?? (names && new Set(names));
   const { code } = await runOnce(
