@@ -50,7 +50,6 @@ import type { StartedHooks } from "./hooks.ts";
 import { createProvisioning } from "./provisioning.ts";
 import type { RecordReplayOptions } from "../model/recording.ts";
 import type { ServeRequest } from "../servers/server-pool.ts";
-import { AttackComparison } from "./attack-comparison.ts";
 import { createGrading } from "./grade-trial.ts";
 import { runTrials } from "./run-trials.ts";
 import type { TrialSource } from "./remote/trial-source.ts";
@@ -219,13 +218,16 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
   const head = { id: resume?.id ?? runId(startedAt), startedAt, environment, ...retryOf };
   const source = targetsOf(loaded, environment) ?? redact(sourceOf(loaded));
   const { source: trialSource } = options;
-  const attackComparison = new AttackComparison(
-    plan,
-    trialSource && ((...wanted) => trialSource.eventsOf(...wanted)),
-  );
+  const isAttacked = plan.variants?.some(({ attack }) => attack !== undefined) === true;
+  const attackComparison = isAttacked
+    ? new (await import("./attack-comparison.ts")).AttackComparison(
+        plan,
+        trialSource && ((...wanted) => trialSource.eventsOf(...wanted)),
+      )
+    : undefined;
   const keep = (trajectory: Trajectory, result: TrialResult): void => {
     tally.add(trajectory, result);
-    attackComparison.add(trajectory);
+    attackComparison?.add(trajectory);
     if (result.verdict !== "pass" && result.verdict !== "skip") evidence.keep(result, trajectory);
     else if (options.keepPassed === true) evidenceOfPassed.keep(result, trajectory);
   };
@@ -312,7 +314,7 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
       async onTrialEnd(result) {
         // Writing goes on in the background; an error is reported at the end.
         folder?.commit().catch(() => undefined);
-        attackComparison.end(result);
+        attackComparison?.end(result);
         decisions?.add(result);
         // What a retry copies was used by another run.
         if (reopened !== undefined || resumed?.recorded.ended.has(result.id) !== true) spending?.add(result);

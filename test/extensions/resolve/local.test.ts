@@ -116,7 +116,7 @@ describe("a path", () => {
     ],
     [
       "name: demo\nversion: 1.0.0\noperations: { look: { phases: [verfy] } }\n",
-      /extension\.yaml: operations\.look\.phases\[0\] must be "setup", "verify" or "cleanup" docs\/extensions\.md describes the format\.$/,
+      /extension\.yaml: operations\.look\.phases\[0\] must be "setup", "verify" or "cleanup" Did you mean "verify"\?$/,
     ],
   ])("its manifest is named by its path when it is wrong: %j", async (manifest, text) => {
     const folder = await folderWith({ "demo/demo": "#!/bin/sh\n", "demo/extension.yaml": manifest });
