@@ -3,18 +3,12 @@ import { comparedVariants, type Plan, type Trial } from "../model/plan.ts";
 import { asksFor, type Attack } from "../model/server.ts";
 import { untilAborted } from "../process/deadline.ts";
 import { readTrace, type Trajectory, type TraceView } from "../trace/trajectory.ts";
+import type { TrialSource } from "./remote/trial-source.ts";
 
 type Compared = Pick<EventOf<"attack.compared">, "ended" | "calls">;
 
 /** Of calls in a record, in characters of JSON: a call that an agent makes again and again has new arguments each time. */
 const maxRecorded = 100_000;
-
-/** Gives the events of trials, once none of them is running, for another trial that waits for them. */
-type EventsOf = (
-  trials: readonly string[],
-  waiting: Trial,
-  signal: AbortSignal,
-) => Promise<readonly (readonly TraceEvent[])[]>;
 
 /** An attack that asks for a tool of a server. */
 interface Asking {
@@ -30,10 +24,10 @@ export class AttackComparison {
   /** By the ids of trials without an attack; each is settled when that trial has ended. */
   readonly #records = new Map<string, PromiseWithResolvers<Compared>>();
   readonly #attacks: readonly Attack[];
-  readonly #eventsOf: EventsOf | undefined;
+  readonly #eventsOf: TrialSource["eventsOf"] | undefined;
 
   /** `eventsOf`: of trials that others run. Absent: all trials are added here. */
-  constructor(plan: Plan, eventsOf?: EventsOf) {
+  constructor(plan: Plan, eventsOf?: TrialSource["eventsOf"]) {
     this.#asking = askingTrials(plan);
     this.#attacks = [...new Set(Array.from(this.#asking.values(), ({ attack }) => attack))];
     this.#eventsOf = eventsOf;

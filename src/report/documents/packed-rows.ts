@@ -60,7 +60,7 @@ export class RowPacker<Row extends object> {
       column.fill(this.#length);
       columns[name] = column.packed();
     }
-    return { length: this.#length, columns: columns };
+    return { length: this.#length, columns };
   }
 }
 
