@@ -85,5 +85,6 @@ large event is in \`attachments/SHA256.json\`, as \`{"message": …}\`, and has 
 - A later version may have further types and members: skip what you do not know. \`show\` reads the journals of earlier versions too and gives their events as this page has them.
 
 The run folder has three further documents: [\`run.json\`](../../schemas/run.schema.json) (what is known before the first trial), [\`plan.json\`](../../schemas/plan.schema.json)
-(the tasks and trials) and [\`result.json\`](../../schemas/result.schema.json).
+(the tasks and trials) and [\`result.json\`](../../schemas/result.schema.json). That of a large run also has \`overview.json\`, which the dashboard reads in the place of a
+large \`result.json\`; it can be deleted.
 `;

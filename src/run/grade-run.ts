@@ -29,6 +29,7 @@ import { corrupt } from "../store/journal-file.ts";
 import { readTrials } from "../store/journal.ts";
 import { misfitIn } from "../store/misfits.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
+import { finishRun } from "./finish-run.ts";
 
 /** How to grade a run again. */
 export interface GradeRunOptions
@@ -140,7 +141,7 @@ export async function gradeRun(
     const result = tally.result({ ...head, durationMs, fingerprints, comparison }, ordered, plan, {
       interrupted,
     });
-    await folder.finish(result, plan);
+    await finishRun(folder, result, plan);
     await reporters.onRunEnd({ result, evidence: evidence.byTrial });
     const notGraded = [...dropped].map(
       (name) => `the grader "${name}" graded the run before, and not this time`,

@@ -28,6 +28,7 @@ import { createRedactor, type Redact, type Secret } from "../trace/redact.ts";
 import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
 import { graderKinds } from "../graders/kinds.ts";
 import { createGrading, type GradeTrial, needsOutside } from "./grade-trial.ts";
+import { finishRun } from "./finish-run.ts";
 
 /** How to import sessions. */
 export interface ImportOptions {
@@ -124,7 +125,7 @@ export async function importRun(
       },
     );
     await writeJson(folder.path, "run.json", known);
-    await folder.finish(result, plan);
+    await finishRun(folder, result, plan);
     return { result, folder: folder.path };
   } catch (error) {
     await folder.discard();

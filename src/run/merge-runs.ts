@@ -16,6 +16,7 @@ import {
 } from "../store/run-folder.ts";
 import { copyEnded, refuseChanged } from "./resume.ts";
 import type { RunOptions, RunOutcome } from "./run.ts";
+import { finishRun } from "./finish-run.ts";
 
 /** How to merge runs. */
 export interface MergeOptions extends Pick<RunOptions, "cwd" | "reporters"> {
@@ -67,7 +68,7 @@ export async function mergeRuns(
     const fingerprints = fingerprintsOf(plan.tasks);
     const ended = { ...head, durationMs, fingerprints, comparison: undefined };
     const result = tally.result(ended, ordered, plan, { interrupted });
-    await folder.finish(result, plan);
+    await finishRun(folder, result, plan);
     await reporters.onRunEnd({ result, evidence: evidence.byTrial });
     return { result, plan, folder: folder.path, failures: reporters.errors };
   } catch (error) {

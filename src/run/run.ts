@@ -55,6 +55,7 @@ import { runTrials } from "./run-trials.ts";
 import type { TrialSource } from "./remote/trial-source.ts";
 import type { StateMemory } from "./state-comparison.ts";
 import type { TrialServices } from "./trial-state.ts";
+import { finishRun } from "./finish-run.ts";
 
 /** The parts of a loaded config that a run needs. */
 export type RunInput = ExtensionsInput & Pick<LoadedConfig, "overrides" | "judgeError" | "file" | "dir">;
@@ -345,7 +346,7 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
     let isUnkept = false;
     try {
       if (ranPlan !== plan) await folder?.writePlan(withoutSecrets(ranPlan, redact));
-      await folder?.finish(result);
+      if (folder !== undefined) await finishRun(folder, result);
     } catch (error) {
       // A result that cannot be stored, for example on a full disk, is still reported.
       failures.push({ reporter: `run folder ${folder?.path ?? ""}`, error });

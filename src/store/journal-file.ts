@@ -82,6 +82,11 @@ export function journalSize(folder: string): number {
   }
 }
 
+/** Whether a journal is too large to look for all trials of a result in it whenever its run is shown. Throws `store/corrupt`. */
+export function isLargeJournal(folder: string): boolean {
+  return journalSize(folder) > 64 * 1024 * 1024;
+}
+
 /** In bytes: the last event of a trial is usually shorter. */
 const tailBytes = 64 * 1024;
 

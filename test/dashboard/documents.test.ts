@@ -1,16 +1,28 @@
-import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Config } from "../../src/formats/config/config-schema.ts";
 import type { RunResult } from "../../src/model/result.ts";
 import type {
   ContentPart,
+  PackedRun,
   RunsDocument,
   ServersDocument,
   TraceItem,
   TrialDocument,
 } from "../../src/report/documents/documents.ts";
 import { RunRecord } from "../../src/report/documents/run-record.ts";
+import { finishRun } from "../../src/run/finish-run.ts";
+import { readResult } from "../../src/store/run-files.ts";
+import { RunFolder } from "../../src/store/run-folder.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { exampleServer } from "../support/programs.ts";
@@ -501,4 +513,33 @@ it("counts no start of a server that trials share but the first", async () => {
   await using opened = await runAndOpen(shared);
   const { servers } = await opened.json<ServersDocument>(`runs/${opened.id}/servers`);
   expect(servers).toMatchObject([{ name: "library", starts: 1, calls: 4 }]);
+});
+
+it("shows a large run as it was written when it ended, while its result is the one of then", async () => {
+  await using opened = await runAndOpen(agentConfig({ trials: 2 }));
+  await using validator = new SchemaValidator();
+  const runs = join(opened.path, ".mcpvals", "runs");
+  const folder = new RunFolder(join(runs, opened.id));
+  const shown = async (): Promise<PackedRun> => {
+    await using record = new RunRecord(runs, opened.id, { cwd: opened.path, validator });
+    return await record.run();
+  };
+  const before = await shown();
+  const result = readResult(folder.path);
+  await finishRun(folder, result);
+  const file = join(folder.path, "overview.json");
+  const resultFile = join(folder.path, "result.json");
+  expect(existsSync(file)).toBe(false);
+
+  truncateSync(join(folder.path, "journal.jsonl"), 65 * 1024 * 1024);
+  await finishRun(folder, result);
+  await folder[Symbol.asyncDispose]();
+  writeFileSync(file, readFileSync(file, "utf8").replace('"durationMs": ', '"durationMs": 9'));
+  const kept = await shown();
+  expect(kept.durationMs).toBe(Number(`9${before.durationMs}`));
+  expect({ ...kept, durationMs: before.durationMs }).toEqual(before);
+
+  // As a run that goes on after it was cut off, or someone with an editor, leaves it.
+  writeFileSync(resultFile, `${readFileSync(resultFile, "utf8")}\n`);
+  expect(await shown()).toEqual(before);
 });

@@ -5,6 +5,7 @@ import { withoutUndefined } from "../../base/json.ts";
 import type { RunResult, TrialResult } from "../../model/result.ts";
 import { decidingGrades, unfinishedState } from "../result.ts";
 import { agentUse, costOf, wasLeftOut } from "../rates.ts";
+import { verdictReason } from "../text.ts";
 import { shortened } from "../../base/visible-text.ts";
 import { addUsage } from "../../trace/trajectory.ts";
 import {
@@ -159,23 +160,41 @@ function noGrades() {
   };
 }
 
+/** The document of a run that has ended, without what is said of it while it runs too. */
+export type RunOverview = Omit<PackedRun, keyof RunRow> &
+  Pick<RunRow, "verdict" | "durationMs" | "summary" | "passRate">;
+
+/** Why a run has its verdict, where trials that were skipped say enough; the other reasons are in its summary and its thresholds. */
+function reasonOfRun(
+  result: Omit<RunResult, "trials">,
+  skipped: readonly TrialResult[],
+): Pick<RunDocument, "reason"> {
+  const { verdict, comparison } = result;
+  const isOpen = verdict === "incomplete" || verdict === "interrupted";
+  if (!isOpen && comparison?.failOn?.exitCode !== 1) return {};
+  return { reason: verdictReason({ ...result, trials: skipped }) };
+}
+
 /** The trials of a run that has ended, or was cut off, as they are added. */
 export class EndedTrials {
   readonly #totals = new RunTotals();
   readonly #rows = new RowPacker<TrialRow>();
+  readonly #skipped: TrialResult[] = [];
 
-  add(trial: TrialResult): void {
-    this.#totals.add(trial);
-    this.#rows.add(rowMembers(trial));
+  addAll(trials: readonly TrialResult[]): void {
+    for (const trial of trials) {
+      this.#totals.add(trial);
+      this.#rows.add(rowMembers(trial));
+      if (trial.verdict === "skip") this.#skipped.push(trial);
+    }
   }
 
-  /** The document of the run. */
-  document(row: RunRow, result: Omit<RunResult, "trials">): PackedRun {
+  /** What is shown of the run. */
+  overview(result: Omit<RunResult, "trials">): RunOverview {
     const { verdict, durationMs, summary, environment, gates, judges, coverage, measurements, routing } =
       result;
     const { passRate, rates, attacks, decisions, comparison, fingerprints } = result;
     return withoutUndefined({
-      ...row,
       verdict,
       durationMs,
       summary,
@@ -188,6 +207,7 @@ export class EndedTrials {
       environment,
       trials: this.#rows.packed(),
       ...this.#totals.result(),
+      ...reasonOfRun(result, this.#skipped),
       gates,
       judges,
       coverage,

@@ -10,9 +10,8 @@ import { originOf } from "../baseline.ts";
 import { Decisions } from "../decisions.ts";
 import { fingerprintsOf } from "../fingerprint.ts";
 import { RunReplay } from "../replay.ts";
-import { verdictReason } from "../text.ts";
 import { explained } from "../../store/misfits.ts";
-import type { RunHead, RunResult, RunSummary, TrialResult } from "../../model/result.ts";
+import type { RunHead, RunSummary, TrialResult } from "../../model/result.ts";
 import { buildTrajectory, type Trajectory } from "../../trace/trajectory.ts";
 import type { TraceEvent } from "../../model/event.ts";
 import {
@@ -27,12 +26,21 @@ import {
   type TrialRow,
 } from "./documents.ts";
 import { packRows } from "./packed-rows.ts";
-import { EndedTrials, kindOf, plannedRow, RunTotals, serverNames, trialRow } from "./run-document.ts";
+import { readOverview } from "./overview.ts";
+import {
+  EndedTrials,
+  kindOf,
+  plannedRow,
+  type RunOverview,
+  RunTotals,
+  serverNames,
+  trialRow,
+} from "./run-document.ts";
 import { ServerTotals } from "./servers-document.ts";
 import { trialDocument } from "./trial-document.ts";
 import { type SchemaValidator, validateOfServer } from "../../graders/schema-validator.ts";
 import { readTrials, type StoredTrial } from "../../store/journal.ts";
-import { endsWithTrial, journalSize } from "../../store/journal-file.ts";
+import { endsWithTrial, isLargeJournal, journalSize } from "../../store/journal-file.ts";
 import { JournalIndex, type TrialProgress } from "../../store/journal-index.ts";
 import {
   readHead,
@@ -78,7 +86,7 @@ export function runRow(runs: string, id: string, cwd: string): RunRow {
 function missingAtEnd(folder: string, { total, skip }: RunSummary): number {
   const size = journalSize(folder);
   if (size === 0) return total - skip;
-  if (size > maxSought || endsWithTrial(folder)) return 0;
+  if (isLargeJournal(folder) || endsWithTrial(folder)) return 0;
   const recorded = new JournalIndex(folder).extend();
   return readResult(folder).trials.filter((trial) => isMissing(trial, recorded)).length;
 }
@@ -131,21 +139,8 @@ function displaySource(path: string, cwd: string): string {
   return inside.startsWith("..") ? path : inside;
 }
 
-/** Why a run has its verdict, where trials that were skipped say enough; the other reasons are in its summary and its thresholds. */
-function reasonOf(
-  result: Omit<RunResult, "trials">,
-  skipped: readonly TrialResult[],
-): Pick<RunDocument, "reason"> {
-  const { verdict, comparison } = result;
-  const isOpen = verdict === "incomplete" || verdict === "interrupted";
-  if (!isOpen && comparison?.failOn?.exitCode !== 1) return {};
-  return { reason: verdictReason({ ...result, trials: skipped }) };
-}
-
 /** Trials between two looks at other work. */
 const trialsAtOnce = 200;
-/** Bytes of a journal in which all trials of a result are looked for, which takes two milliseconds for a million. */
-const maxSought = 64 * 1024 * 1024;
 /** Calls of a trial whose arguments are validated, and the time for all of them, in milliseconds. */
 const maxValidated = 1000;
 const validationMs = 10_000;
@@ -250,32 +245,27 @@ export class RunRecord implements AsyncDisposable {
     const state = runState(this.#folder, this.#head);
     if (state === "running") await this.#follow();
     else {
-      const trials = new EndedTrials();
-      const recorded = state === "ended" ? this.#recorded() : undefined;
-      const skipped: TrialResult[] = [];
-      let missing = 0;
-      const add = (some: readonly TrialResult[]): void => {
-        for (const trial of some) {
-          trials.add(trial);
-          if (trial.verdict === "skip") skipped.push(trial);
-          if (recorded !== undefined && isMissing(trial, recorded)) missing += 1;
-        }
-      };
-      const result =
-        state === "ended" ? await readResultByTrial(this.#folder, add) : await this.#replayAll(add);
-      this.#document = this.#withRules({
-        ...trials.document(this.#row(state), result),
-        ...reasonOf(result, skipped),
-        ...damageOf(missing),
-      });
+      this.#document = this.#withRules(
+        state === "ended" ? await this.#ended() : { ...this.#row(state), ...(await this.#replayAll()) },
+      );
       this.#version += 1;
     }
     this.#state = state;
   }
 
-  /** The trials in the journal; undefined where looking for them takes too long. Throws `store/corrupt`. */
-  #recorded(): ReadonlyMap<string, TrialProgress> | undefined {
-    return journalSize(this.#folder) > maxSought ? undefined : new JournalIndex(this.#folder).extend();
+  /** The document of a run that has ended, read a part at a time. */
+  async #ended(): Promise<PackedRun> {
+    const isLarge = isLargeJournal(this.#folder);
+    const overview = isLarge ? readOverview(this.#folder) : undefined;
+    if (overview !== undefined) return { ...this.#row("ended"), ...overview };
+    const recorded = isLarge ? undefined : new JournalIndex(this.#folder).extend();
+    const trials = new EndedTrials();
+    let missing = 0;
+    const result = await readResultByTrial(this.#folder, (some) => {
+      trials.addAll(some);
+      if (recorded !== undefined) missing += some.filter((trial) => isMissing(trial, recorded)).length;
+    });
+    return { ...this.#row("ended"), ...trials.overview(result), ...damageOf(missing) };
   }
 
   /** Adds what is known of the codes of findings. */
@@ -302,7 +292,7 @@ export class RunRecord implements AsyncDisposable {
   }
 
   /** The result of a run that was cut off. */
-  async #replayAll(onTrials: (trials: readonly TrialResult[]) => void): Promise<RunResult> {
+  async #replayAll(): Promise<RunOverview> {
     const { plan } = this.#plan;
     const replay = new RunReplay({ ...this.#head, plan });
     const rows = new Map<string, TrialResult>();
@@ -315,8 +305,9 @@ export class RunRecord implements AsyncDisposable {
     }
     const results = plan.trials.map((trial) => rows.get(trial.id) ?? replay.add(trial, []));
     const result = replay.result(results, lastAt);
-    onTrials(result.trials);
-    return result;
+    const trials = new EndedTrials();
+    trials.addAll(result.trials);
+    return trials.overview(result);
   }
 
   async #follow(): Promise<void> {

@@ -17,6 +17,7 @@ import { readTrace, type Trajectory } from "../../trace/trajectory.ts";
 import { Spending } from "../budget.ts";
 import type { RunOutcome } from "../run.ts";
 import { withTrials } from "../run.ts";
+import { finishRun } from "../finish-run.ts";
 
 /** How to follow a run. */
 export interface FollowOptions {
@@ -246,7 +247,7 @@ export async function followRun(
     try {
       await folder.commit();
       if (ranPlan !== plan) await folder.writePlan(ranPlan);
-      if (hasEnded) await folder.finish(result);
+      if (hasEnded) await finishRun(folder, result);
     } catch (error) {
       failures.push({ reporter: `run folder ${folder.path}`, error });
       isUnkept = true;
