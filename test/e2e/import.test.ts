@@ -170,6 +170,19 @@ test("a folder: each session is a task, whatever else is there", async () => {
   expect([code, stdout.includes('"incomplete"')]).toEqual([0, true]);
 });
 
+test("a session in which nothing happened, which Gemini CLI leaves behind when it resumes another one, is left out", async () => {
+  const name = "session-2026-11-28T21-38-18d870d5.jsonl";
+  const first = readFileSync(place("gemini"), "utf8").split("\n").slice(0, 2).join("\n");
+  using folder = folderOf({ [`chats/${name}`]: `${first}\n` });
+  const alone = await runCli(["import", "chats"], { cwd: folder.path });
+  expect([alone.code, runsBelow(folder.path)]).toEqual([2, []]);
+  expect(alone.stderr).toContain("has no transcript that mcpvals knows in which anything happened");
+  copyFileSync(place("gemini"), join(folder.path, "chats", "whole.jsonl"));
+  const { result, stderr } = await importInto(folder.path, "chats");
+  expect(result.trials).toHaveLength(1);
+  expect(stderr).toContain(`${name} has nothing that anybody said or did: it is left out`);
+});
+
 test("tools of servers that are not named make a session an error, not a session without calls", async () => {
   using folder = folderOf({
     "graders.yaml": graders({ type: "tool_calls", config: { forbidden_tools: ["echo"] } }),

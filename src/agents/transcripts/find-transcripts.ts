@@ -8,17 +8,18 @@ export interface FindOptions {
   /** Absolute path of the folder that paths are relative to. */
   readonly cwd: string;
   readonly signal: AbortSignal;
-  /** Called with a file of a folder that could not be read, and why. */
-  readonly onUnreadable: (message: string) => void;
+  /** Called with a sentence about a file of a folder that is left out. */
+  readonly onLeftOut: (message: string) => void;
 }
 
 /**
- * Reads transcripts: the files that are named, and those in the folders that are named and below. Each file is read once. Throws McpvalsError
+ * Reads transcripts: the files that are named, and those in the folders that are named and below. Each file is read once. What cannot be read in a
+ * folder is left out, and so are sessions in which nothing happened, which Gemini CLI leaves behind when it resumes another one. Throws McpvalsError
  * `transcript/unknown-format` for a file that is none and a folder without any, `transcript/unreadable`, and the signal's reason.
  */
 export async function* readTranscripts(
   paths: readonly string[],
-  { cwd, signal, onUnreadable }: FindOptions,
+  { cwd, signal, onLeftOut }: FindOptions,
 ): AsyncGenerator<Transcript> {
   const seen = new Set<string>();
   const isNew = (file: string): boolean => !seen.has(file) && seen.add(file) !== undefined;
@@ -43,14 +44,27 @@ export async function* readTranscripts(
       }
       const read = await readTranscript(file, signal).catch((error: unknown) => {
         if (!(error instanceof McpvalsError) || signal.aborted) throw error;
-        onUnreadable(error.message);
+        onLeftOut(error.message);
       });
-      if (read === undefined || read.sessions.length === 0) continue;
-      found += 1;
-      yield* read.sessions;
+      for (const session of read?.sessions ?? []) {
+        if (!hasContent(session)) {
+          onLeftOut(`${file} has nothing that anybody said or did: it is left out`);
+          continue;
+        }
+        found += 1;
+        yield session;
+      }
     }
-    if (found === 0) throw unknownFormat(`the folder ${path} has no transcript that mcpvals knows`);
+    if (found === 0)
+      throw unknownFormat(
+        `the folder ${path} has no transcript that mcpvals knows in which anything happened`,
+      );
   }
+}
+
+/** Whether anybody said or did something in a session, or a part of it could not be read. */
+function hasContent({ entries, damage }: Transcript): boolean {
+  return damage !== undefined || entries.some(({ kind }) => kind !== "session" && kind !== "remark");
 }
 
 async function look(path: string): Promise<{ readonly place: string; readonly isFolder: boolean }> {

@@ -67,7 +67,7 @@ async function execute(
   const prices = file === undefined ? undefined : await readPrices(resolve(cwd, file), { cwd, problems });
   problems.throwIfAny(secrets);
   const notes: string[] = [];
-  const sessions = readTranscripts(paths, { cwd, signal, onUnreadable: (message) => notes.push(message) });
+  const sessions = readTranscripts(paths, { cwd, signal, onLeftOut: (message) => notes.push(message) });
   const { result, folder } = await importRun(sessions, {
     cwd,
     servers: server,
