@@ -19,14 +19,16 @@ export function writeFiles(folder: string, files: Readonly<Record<string, string
   }
 }
 
-/** Processes whose environment names a folder, with their command lines. */
+/** Processes whose environment names a folder, with their command lines; without the watchdog of mcpvals, which ends just after it. */
 export function processesOf(folder: string): readonly string[] {
   return readdirSync("/proc").flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
     const read = (file: string): string => readFileSync(join("/proc", name, file), "latin1");
     try {
       if (!read("environ").includes(folder)) return [];
-      return [`${read("cmdline").replaceAll("\0", " ").slice(0, 300)} (${read("stat").slice(0, 60)})`];
+      const command = read("cmdline").replaceAll("\0", " ");
+      if (command.includes("trap '' INT TERM HUP QUIT")) return [];
+      return [`${command.slice(0, 300)} (${read("stat").slice(0, 60)})`];
     } catch {
       return [];
     }
