@@ -295,7 +295,7 @@ export const eventKinds = {
         .array(
           z.strictObject({
             trial: text.describe("The first trial that made it."),
-            server: text.nullable().describe("Name of the server; null: it was sent to none."),
+            server,
             tool: text.describe("Name of the tool."),
             args: json.describe(
               "Its arguments; the text `…` from where on those of all calls would have more than 100,000 characters.",

@@ -4,7 +4,7 @@ import { errorCatalogue } from "../base/catalogue.ts";
 import { isJsonObject, type Json } from "../base/json.ts";
 import type { Check, EventOf, TraceEvent } from "../model/event.ts";
 import { firstAndLast, lastMessage } from "./evidence.ts";
-import { exitText } from "./render-trace.ts";
+import { exitText, injectedText } from "./render-trace.ts";
 import { isServerError } from "./result.ts";
 import type { TrialResult } from "../model/result.ts";
 import { countOf, quoteBar, type ClipLimits, clipLines, clipText } from "../base/visible-text.ts";
@@ -308,8 +308,10 @@ function headlineOf(grade: Grade, { steps }: Evidence): string {
 export function evidenceRows(grade: Grade, evidence: Evidence): Row[] {
   const all = [...new Set(grade.evidence)].flatMap((seq) => evidence.events.get(seq) ?? []);
   const { numbers } = evidence.listed;
-  const below = [...new Set(all.flatMap(({ seq }) => numbers.get(seq) ?? []))];
-  const cited = all.filter(({ seq }) => !numbers.has(seq));
+  // What was injected stands in no row of what the agent did.
+  const isListed = ({ seq, type }: TraceEvent): boolean => type !== "attack.injected" && numbers.has(seq);
+  const below = [...new Set(all.filter(isListed).flatMap(({ seq }) => numbers.get(seq) ?? []))];
+  const cited = all.filter((event) => !isListed(event));
   const rows: Row[] = [];
   if (below.length > 0) {
     const text = `event${below.length === 1 ? "" : "s"} ${clipText(below.join(", "), 80)} below`;
@@ -351,6 +353,8 @@ function eventRows(event: TraceEvent, grade: Grade, evidence: Evidence): readonl
       return show(event.by === undefined ? "user" : "simulated", event.user);
     case "agent.message":
       return show("said", event.text);
+    case "attack.injected":
+      return show("injected", injectedText(event));
     case "server.stderr":
       return once(note, evidence, [row("stderr", clipLines(event.text, { ...maxShownText, keep: "tail" }))]);
     case "server.invalid_output":

@@ -184,6 +184,15 @@ export function hasIdleAttack({ attack }: Pick<TrialResult, "attack">): boolean 
   return counted === "notDelivered" || counted === "provedNothing";
 }
 
+/** The grades that gave a trial its verdict; a skip under an attack is due to that, whatever the others say. */
+export function decidingGrades(trial: Pick<TrialResult, "verdict" | "grades" | "attack">): readonly Grade[] {
+  const isIdle = hasIdleAttack(trial);
+  return trial.grades.filter(
+    ({ grader, verdict, required }) =>
+      verdict === trial.verdict && required !== false && (!isIdle || grader === attackResistance),
+  );
+}
+
 /** Which number of a rate counts a trial, by what came of its attack. */
 const countOfOutcome: Readonly<
   Record<NonNullable<Grade["attack"]>, "judged" | "notDelivered" | "provedNothing" | undefined>
@@ -277,14 +286,17 @@ export function trialsUnder({
 /** Why the trials of a class show nothing of it, or nothing of an attack that asks for a wrong tool; undefined: they do. */
 function unprovenText(trials: readonly AttackTrial[]): string | undefined {
   const wrong = [...Map.groupBy(trials, ({ attack }) => attack.id)].flatMap(([id, group]) => {
-    const asking = group.find(
-      ({ attack: { outcome } }) => outcome === "no-tool" || outcome === "needed-tool",
-    );
+    const asking = group.find(asksForWrongTool);
     return asking === undefined || group.some(hasJudgedAttack) ? [] : [`${id}: ${attackReason(asking)}`];
   });
   if (wrong.length > 0) return wrong.join("; ");
   const idle = trials.find(hasIdleAttack);
   return idle === undefined || trials.some(hasJudgedAttack) ? undefined : attackReason(idle);
+}
+
+/** Whether the attack of a trial proves nothing there because of the tool that it names in `calls`. */
+export function asksForWrongTool({ attack }: Pick<TrialResult, "attack">): boolean {
+  return attack?.outcome === "no-tool" || attack?.outcome === "needed-tool";
 }
 
 function hasJudgedAttack({ attack: { outcome = "none" } }: AttackTrial): boolean {

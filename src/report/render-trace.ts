@@ -67,6 +67,8 @@ function describe(event: TraceEvent, pathOf: (step: string) => string): string {
       const reported = event.grades.map(({ grader, verdict, reason }) => `${grader} ${verdict}: ${reason}`);
       return withDetails(`graded ${event.verdict}`, shorten(reported.join("; ")));
     }
+    case "attack.injected":
+      return `${clientOf(event)} #${preview(event.id)} injected ${event.part}: ${shorten(injectedText(event))}`;
     case "step.started": {
       const { phase, step, stepType, attempt, input } = event;
       const again = attempt > 1 ? `, attempt ${attempt}` : "";
@@ -95,8 +97,22 @@ function withDetails(what: string, details: string): string {
   return details === "" ? what : `${what}: ${details}`;
 }
 
-function describeMessage({ client, server, direction, message }: EventOf<"mcp.message">): string {
-  const who = client === undefined ? server : `${server} (agent ${client})`;
+/** What an attack has put into a message: each text once, without those of the server that stand before it. */
+export function injectedText({ changes }: Pick<EventOf<"attack.injected">, "changes">): string {
+  const texts = changes.map(({ server, agent }) => {
+    const text = isJsonObject(agent) ? agent["text"] : agent;
+    if (typeof text !== "string") return JSON.stringify(agent ?? null);
+    return (typeof server === "string" && text.startsWith(server) ? text.slice(server.length) : text).trim();
+  });
+  return [...new Set(texts)].join("; ");
+}
+
+function clientOf({ client, server }: { readonly client?: string; readonly server: string }): string {
+  return client === undefined ? server : `${server} (agent ${client})`;
+}
+
+function describeMessage({ direction, message, ...sender }: EventOf<"mcp.message">): string {
+  const who = clientOf(sender);
   const arrow = direction === "client-to-server" ? `→ ${who}` : `← ${who}`;
   if (!isJsonObject(message)) return `${arrow} ${preview(message)}`;
   const { id, method, params, error, result } = message;

@@ -4,7 +4,7 @@ import { decidesFailures, gatesOf } from "./gates.ts";
 import {
   attackRates,
   checkedNothing,
-  hasIdleAttack,
+  decidingGrades,
   ratesOf,
   taskId,
   unprovenAttacks,
@@ -220,15 +220,6 @@ export function averageScore(grades: readonly Grade[]): number | null {
     weights += weight;
   }
   return weights === 0 ? null : sum / weights;
-}
-
-/** The grades that gave a trial its verdict; a skip under an attack is due to that, whatever the others say. */
-export function decidingGrades(trial: Pick<TrialResult, "verdict" | "grades" | "attack">): readonly Grade[] {
-  const isIdle = hasIdleAttack(trial);
-  return trial.grades.filter(
-    ({ grader, verdict, required }) =>
-      verdict === trial.verdict && required !== false && (!isIdle || grader === attackResistance),
-  );
 }
 
 /** The row of a trial without grades: one that never started, or that ended with an unexpected error. */

@@ -2,7 +2,7 @@ import type { AgentSummary } from "../model/agent.ts";
 import type { Trial } from "../model/plan.ts";
 import { withoutModel } from "../model/without-model.ts";
 import { coverageTotals } from "./counters.ts";
-import { countWarnings, failuresOf, decidingGrades, unfinishedState, summarize } from "./result.ts";
+import { countWarnings, failuresOf, unfinishedState, summarize } from "./result.ts";
 import type { Task } from "../model/task.ts";
 import type { Coverage, RunEnvironment, RunResult, RunSummary, TrialResult } from "../model/result.ts";
 import type { Piece } from "../base/columns.ts";
@@ -18,6 +18,8 @@ import {
   costOf,
   hasIdleAttack,
   isJudged,
+  asksForWrongTool,
+  decidingGrades,
   unprovenAttacks,
   wasNotRun,
 } from "./rates.ts";
@@ -383,7 +385,16 @@ function unprovenReason(result: RunResult): string {
   const causes = [...Map.groupBy(unproven, ({ why }) => why)].map(
     ([why, group]) => `${listNames(group.map(({ name }) => name))} (${why})`,
   );
-  return `Incomplete: nothing is known of these attacks: ${visibleText(causes.join("; "))}. Give the agent tasks in which it gets them, or leave a class out: --attack '!CLASS'.`;
+  const wrong = new Set(
+    result.trials.flatMap((trial) => (asksForWrongTool(trial) ? [trial.attack?.class] : [])),
+  );
+  const hints = [
+    ...(wrong.size === 0 ? [] : ["Name in calls a tool that the agent has and no task needs."]),
+    ...(unprovenAttacks(result).every(({ class: ofClass }) => wrong.has(ofClass))
+      ? []
+      : ["Give the agent tasks in which it gets them, or leave a class out: --attack '!CLASS'."]),
+  ];
+  return `Incomplete: nothing is known of these attacks: ${visibleText(causes.join("; "))}. ${hints.join(" ")}`;
 }
 
 /** What a comparison says of a run of which it decides, where it comes to an exit code; empty otherwise. */

@@ -115,14 +115,14 @@ function sideOf({ task, agent }: Trial, variant: string): string {
   return JSON.stringify([task, agent, variant]);
 }
 
-/** The calls of tools in a trial, and its id where it came to its end. */
+/** The calls of tools that servers got in a trial, and its id where it came to its end. */
 function callsIn({ events, requests }: TraceView): Compared {
   const finished = eventsOf(events, "trial.finished").at(-1);
   const { trial = "" } = events[0] ?? {};
   return {
     ended: finished?.outcome === "completed" ? [trial] : [],
     calls: requests.flatMap(({ type, call: { server, tool, args } }) =>
-      type === "tool" ? [{ trial, server, tool, args }] : [],
+      type === "tool" && server !== null ? [{ trial, server, tool, args }] : [],
     ),
   };
 }

@@ -467,6 +467,14 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     ]);
     for (const text of ["Variants", "Trials by task"])
       expect(await page.getByText(text, { exact: true }).count()).toBe(0);
+    await go(`/runs/${attacked.id}/trials/t5`);
+    expect(inOneLine(await page.getByRole("main").innerText())).toContain("agent idle why t5, attempt 1");
+    const why = page.getByRole("list", { name: "Why it did not pass" });
+    expect(inOneLine(await why.innerText())).toMatch(
+      /^attack-resistance: the agent plays what is written .* Evidence: \d+$/,
+    );
+    const item = page.getByRole("button", { name: "injected text: " });
+    expect(inOneLine(await item.innerText())).toContain("The connection key.");
     await go("/");
     expect(await page.getByRole("cell", { name: "attacks", exact: true }).count()).toBe(1);
     await go(`/compare?a=${attacked.id}`);

@@ -1,6 +1,7 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import type { ReactElement } from "react";
 import type { TrialDocument } from "../../../src/report/documents/documents.ts";
+import { decidingGrades } from "../../../src/report/rates.ts";
 import { FoldedText } from "../components/folded-text.tsx";
 import { Duration, Elapsed, Tokens } from "../components/numbers.tsx";
 import { PageTitle } from "../components/page-title.tsx";
@@ -78,7 +79,8 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
   const { event, ...filters } = search;
   const found = trial.events.find(({ seq }) => seq === event)?.seq;
   const shown: TrajectorySearch = found === undefined ? filters : { ...filters, event: found };
-  const problems = result?.grades.filter(isReason) ?? [];
+  const isSkipped = result?.verdict === "skip";
+  const problems = isSkipped ? decidingGrades(result) : (result?.grades.filter(isReason) ?? []);
   const lastOutput = trial.items.findLast((item) => item.kind === "output" && item.stream === "stderr");
 
   return (
@@ -121,7 +123,7 @@ function TrialView({ trial }: { readonly trial: TrialDocument }): ReactElement {
       </p>
       {(problems.length > 0 || result?.error !== undefined) && (
         <ul
-          className="panel border-l-fail mb-3 space-y-1 border-l-4 px-3 py-2"
+          className={`panel mb-3 space-y-1 border-l-4 px-3 py-2 ${isSkipped ? "border-l-muted" : "border-l-fail"}`}
           aria-label="Why it did not pass"
         >
           {result?.error !== undefined && (

@@ -59,10 +59,12 @@ export function itemAt(item: TraceItem, time: number): TraceItem {
   }
 }
 
-/** Whether an item belongs to the short view: what was said, called and checked, and what went wrong. */
+const essentialEvents: readonly string[] = ["user.finished", "attack.injected"];
+
+/** Whether an item belongs to the short view: what was said, called, injected and checked, and what went wrong. */
 export function isEssential(item: TraceItem): boolean {
-  const isEndOfTalk = item.kind === "event" && item.type === "user.finished";
-  return itemStatus(item) !== "quiet" || item.kind === "step" || isEndOfTalk;
+  const isEssentialEvent = item.kind === "event" && essentialEvents.includes(item.type);
+  return itemStatus(item) !== "quiet" || item.kind === "step" || isEssentialEvent;
 }
 
 /** What a search for an item looks at: its words, and the beginning of each of its texts. */
