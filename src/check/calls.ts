@@ -56,8 +56,8 @@ export async function probeCalls(prober: Prober): Promise<void> {
     const outcome = await prober.probe("call", () => requestOrPing(client, "tools/call", params), {
       call: index,
     });
-    if (outcome?.kind === "none") hung.add(call.tool);
-    if (outcome?.kind === "result" && call.expects === "result") answered ??= call;
+    if (outcome?.answer.kind === "none") hung.add(call.tool);
+    if (outcome?.answer.kind === "result" && call.expects === "result") answered ??= call;
     if (!client.isLost && outcome?.answersPing !== false) continue;
     await server.stop();
     session = await open();

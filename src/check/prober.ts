@@ -15,6 +15,8 @@ export interface Prober {
   readonly hasCredentials: boolean;
   /** Whether a header of these has a token. */
   readonly hasToken: boolean;
+  /** Whether it was seen that the server touched nothing in the last probe but `/proc`, where programs read how much memory they use. */
+  readonly wasQuiet: boolean;
   /** Starts the server once more, or prepares for reaching it. Throws McpvalsError when that fails. */
   start(options?: StartOptions): Promise<ProbedServer>;
   /** Starts the server and begins a session. Ends the probe where there is none; throws as `start`. */
@@ -179,13 +181,12 @@ export async function requestOrPing(
   client: ProbeClient,
   method: string,
   params: JsonObject,
-): Promise<{ readonly kind: Answer["kind"]; readonly succeeded: boolean; readonly answersPing: boolean }> {
-  const { id, answer } = await client.start(method, params, { progress: true });
-  const given = await answer;
-  const { kind } = given;
-  const succeeded = given.kind === "result" && given.result["isError"] !== true;
-  if (kind !== "none") return { kind, succeeded, answersPing: true };
+): Promise<{ readonly answer: Answer; readonly succeeded: boolean; readonly answersPing: boolean }> {
+  const { id, answer: coming } = await client.start(method, params, { progress: true });
+  const answer = await coming;
+  const succeeded = answer.kind === "result" && answer.result["isError"] !== true;
+  if (answer.kind !== "none") return { answer, succeeded, answersPing: true };
   await client.notify("notifications/cancelled", { requestId: id, reason: "no answer in time" });
   const ping = await client.request("ping", undefined, { timeoutMs: pingMs });
-  return { kind, succeeded, answersPing: isAnswer(ping) };
+  return { answer, succeeded, answersPing: isAnswer(ping) };
 }

@@ -31,7 +31,7 @@ export async function probeReads(prober: Prober): Promise<void> {
     const { client, server } = session;
     const { method, params } = requestOf(planned);
     const outcome = await prober.probe("read", () => requestOrPing(client, method, params), { read: index });
-    if (outcome?.kind === "none") unanswered += 1;
+    if (outcome?.answer.kind === "none") unanswered += 1;
     if (!client.isLost && outcome?.answersPing !== false) continue;
     await server.stop();
     session = await open();

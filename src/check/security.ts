@@ -23,7 +23,7 @@ import {
 } from "./check-view.ts";
 import { regionFlags } from "./definitions.ts";
 import { type Planned, placeOfPlanned, requestOf } from "./planned-requests.ts";
-import { type Answer, type Prober, requestOrPing, type Session } from "./prober.ts";
+import { type Answer, isAnswer, type Prober, requestOrPing, type Session } from "./prober.ts";
 import { differences, keptOf, variablePlaces } from "./stability.ts";
 import {
   aboutAccess,
@@ -102,6 +102,8 @@ const repeatedLateEndMs = 2000;
 const maxEarlier = 50;
 /** How many of them, the newest, are each repeated by themselves: before a late end only few others are made. */
 const maxRepeated = 2;
+/** Hostile texts of one sort in an argument that have to show that nothing looks at it before no more of them are sent. */
+const maxUnread = 3;
 /** Requests of one tool, prompt or template that get no answer in time before no more of them are made. */
 const maxHangs = 2;
 /**
@@ -123,6 +125,8 @@ interface CallEnd {
   readonly isDown: boolean;
   /** What it adds to the time of slow hostile requests. */
   readonly slowMs: number;
+  /** The words in which it was refused; undefined: it was not. */
+  readonly refusal?: string | undefined;
 }
 
 function isHostile({ attack }: Planned): boolean {
@@ -142,6 +146,10 @@ class Series {
   readonly #prober: Prober;
   /** Ordinary requests that succeeded. */
   readonly worked: Planned[] = [];
+  /** The others that were refused: their arguments, and the words. */
+  readonly #refused: { readonly args: JsonObject; readonly refusal: string }[] = [];
+  /** How many hostile texts of a sort nothing looked at, by argument and sort. */
+  readonly #unread = new Map<string, number>();
   /** Undefined: the server did not start. */
   #session: Session | undefined;
   /** How the last request ended. */
@@ -168,11 +176,13 @@ class Series {
     for (const [index, step] of ordered.entries()) {
       if (!this.isReachable || slow > maxSlowMs) break;
       const { attack } = step.planned;
+      if ((this.#unread.get(sortOf(step)) ?? 0) >= maxUnread) continue;
       const next = ordered[index + 1];
       const isLastOrdinary = next === undefined || isHostile(next.planned);
       const waits = attack === undefined ? isLastOrdinary : attack.aim === "size";
       await this.#make(step, waits ? lateEndMs : 0);
       slow += this.#end.slowMs;
+      this.#weighRefusal(step);
       if (attack !== undefined && this.#end.isDown) await this.#explain(step);
       else if (attack !== undefined) this.#earlier = [...this.#earlier, step].slice(-maxEarlier);
       hangs += this.#end.hangs ? 1 : 0;
@@ -181,6 +191,23 @@ class Series {
       if (this.isReachable && (this.#end.hangs || this.#end.isDown)) await this.#start();
     }
     await this.#relist();
+  }
+
+  /**
+   * Counts a hostile text that nothing looks at: the server refuses it at once, in the words of an ordinary request that has no such argument,
+   * as where something else is missing. Where any ordinary request succeeds, what is refused may depend on the text.
+   */
+  #weighRefusal(step: Step): void {
+    const { attack, args = {} } = step.planned;
+    const { refusal } = this.#end;
+    if (refusal === undefined) return;
+    if (attack === undefined) return void this.#refused.push({ args, refusal });
+    const isUnread = this.#refused.some(
+      (each) => each.refusal === refusal && !Object.keys(each.args).some((name) => isAttacked(attack, name)),
+    );
+    if (!isUnread || this.worked.length > 0 || !this.#prober.wasQuiet) return;
+    const sort = sortOf(step);
+    this.#unread.set(sort, (this.#unread.get(sort) ?? 0) + 1);
   }
 
   async #start(): Promise<void> {
@@ -194,13 +221,15 @@ class Series {
     const { method, params } = requestOf(withArgumentsThatWorked(planned, this.worked));
     const work = async (): Promise<CallEnd> => {
       const began = performance.now();
-      const { kind, succeeded, answersPing } = await requestOrPing(client, method, params);
+      const { answer, succeeded, answersPing } = await requestOrPing(client, method, params);
+      const { kind } = answer;
       const took = slowTime(planned, kind, performance.now() - began);
       if (succeeded && !isHostile(planned)) this.worked.push(planned);
       // What a tool begins and does not wait for is seen, too, once the server has answered something else.
       if (kind !== "none" && !client.isLost) await client.request("ping");
       if (waitMs > 0) await client.waitForLoss(waitMs);
-      return { hangs: kind === "none", isDown: !answersPing, slowMs: took };
+      const refusal = succeeded || !isAnswer(answer) ? undefined : JSON.stringify(answer);
+      return { hangs: kind === "none", isDown: !answersPing, slowMs: took, refusal };
     };
     const ordinaryProbe = "tool" in planned ? "call" : "read";
     const end = await this.#prober.probe(isHostile(planned) ? "attack" : ordinaryProbe, work, about);
@@ -208,6 +237,7 @@ class Series {
       hangs: end?.hangs === true,
       isDown: client.isLost || end?.isDown === true,
       slowMs: end?.slowMs ?? 0,
+      refusal: end?.refusal,
     };
   }
 
@@ -271,13 +301,21 @@ function withArgumentsThatWorked(hostile: Planned, worked: readonly Planned[]): 
   const known = worked.map((each) => asObject(each.args) as JsonObject);
   const [first] = known;
   if (attack === undefined || args === undefined || first === undefined) return hostile;
-  const isAttacked = (name: string): boolean =>
-    attack.parameter === name || [".", "["].some((sign) => attack.parameter.startsWith(`${name}${sign}`));
-  const others = Object.keys(args).filter((name) => !isAttacked(name));
+  const others = Object.keys(args).filter((name) => !isAttacked(attack, name));
   const textOf = (from: JsonObject): string => JSON.stringify(others.map((name) => from[name] ?? null));
   if (known.some((each) => textOf(each) === textOf(args))) return hostile;
   const taken = others.flatMap((name) => (first[name] === undefined ? [] : [[name, first[name]] as const]));
   return { ...hostile, args: { ...args, ...Object.fromEntries(taken) } };
+}
+
+/** Whether a hostile text stands in an argument, also inside it. */
+function isAttacked({ parameter }: Attack, name: string): boolean {
+  return parameter === name || [".", "["].some((sign) => parameter.startsWith(`${name}${sign}`));
+}
+
+/** The argument of a hostile request and its aim, as a key of maps. */
+function sortOf({ planned: { attack } }: Step): string {
+  return `${attack?.parameter} ${attack?.aim}`;
 }
 
 /**
@@ -289,7 +327,7 @@ function inOrder(steps: readonly Step[]): readonly Step[] {
   const turns = [
     ...Map.groupBy(
       steps.filter((step) => aimOf(step) !== undefined && aimOf(step) !== "size"),
-      (step) => `${step.planned.attack?.parameter} ${aimOf(step)}`,
+      sortOf,
     ).values(),
   ].flatMap((group) => group.map((step, turn) => ({ step, turn })));
   return [
@@ -723,7 +761,11 @@ export const securityRules = {
       if (spec.confined !== true) return;
       const callables = callablesOf(surface);
       const tried = new Set(probes.map(plannedIn));
-      const left = [...(spec.calls ?? []), ...(spec.reads ?? [])].filter((planned) => !tried.has(planned));
+      // Those of great size come last, and are left out only where a tool is given up.
+      const last = [...(spec.calls ?? []), ...(spec.reads ?? [])].map(
+        (planned) => [JSON.stringify(placeOfPlanned(planned)), planned] as const,
+      );
+      const left = [...new Map(last).values()].filter((planned) => !tried.has(planned));
       for (const [kind, what] of Object.entries(kindNames) as [CalledKind, string][]) {
         // Tools without arguments are called, too.
         const all = kind === "tool" ? surface.tools : callables.filter((each) => each.kind === kind);
