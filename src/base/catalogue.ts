@@ -8,7 +8,7 @@ export interface ErrorEntry {
 }
 
 /** An entry of errors of a kind: the first sentence is the title, the others say what to do. */
-function entryOf(kind: ErrorKind): (text: string) => ErrorEntry {
+function entryOf(kind: ErrorKind): (text: `${string}. ${string}`) => ErrorEntry {
   return (text) => {
     const end = text.indexOf(". ");
     return { kind, title: text.slice(0, end), help: text.slice(end + 2) };
@@ -275,7 +275,7 @@ export const errorCatalogue = {
     "A server opens no session in the sandbox of `check --security`, which has no network and another home folder, so that nothing can be said about it. Install it first and name its own program, or check it without --security.",
   ),
   "sandbox/record-lost": environment(
-    "What a server touches in `check --security` could not be recorded to its end, so that nothing can be said about it.",
+    "What a server touches in `check --security` could not be recorded to its end, so that nothing can be said about it. If the message says that something cut the record off, do not trust the server; if one step did too much, check it without --security.",
   ),
   "extension/invalid-package": usage(
     "Invalid package name of an extension. Use github.com/ORG/REPO@VERSION, npm:NAME@VERSION, mcpvals:NAME or a path.",
