@@ -100,7 +100,7 @@ const lateEndMs = 100;
 const repeatedLateEndMs = 2000;
 /** Hostile requests before the one after which the server is down among which the reason is sought, where that one is not. */
 const maxEarlier = 50;
-/** How many of them, the newest, are each repeated by themselves: before a late end only few others are made. */
+/** How many of them, the newest, are each repeated by themselves, and may end the server later: before a late end only few others are made. */
 const maxRepeated = 2;
 /** Hostile texts of one sort in an argument that have to show that nothing looks at it before no more of them are sent. */
 const maxUnread = 3;
@@ -123,6 +123,7 @@ interface Step {
 interface CallEnd {
   readonly hangs: boolean;
   readonly isDown: boolean;
+  readonly isAnswered: boolean;
   /** What it adds to the time of slow hostile requests. */
   readonly slowMs: number;
   /** The words in which it was refused; undefined: it was not. */
@@ -153,7 +154,7 @@ class Series {
   /** Undefined: the server did not start. */
   #session: Session | undefined;
   /** How the last request ended. */
-  #end: CallEnd = { hangs: false, isDown: false, slowMs: 0 };
+  #end: CallEnd = { hangs: false, isDown: false, isAnswered: true, slowMs: 0 };
   /** The last hostile requests of the session. */
   #earlier: readonly Step[] = [];
   /** Whether a hostile request is known that ends the server. The report names one, so that no further is sought. */
@@ -228,46 +229,56 @@ class Series {
       // What a tool begins and does not wait for is seen, too, once the server has answered something else.
       if (kind !== "none" && !client.isLost) await client.request("ping");
       if (waitMs > 0) await client.waitForLoss(waitMs);
-      const refusal = succeeded || !isAnswer(answer) ? undefined : JSON.stringify(answer);
-      return { hangs: kind === "none", isDown: !answersPing, slowMs: took, refusal };
+      const isAnswered = isAnswer(answer);
+      const refusal = succeeded || !isAnswered ? undefined : JSON.stringify(answer);
+      return { hangs: kind === "none", isDown: !answersPing, isAnswered, slowMs: took, refusal };
     };
     const ordinaryProbe = "tool" in planned ? "call" : "read";
     const end = await this.#prober.probe(isHostile(planned) ? "attack" : ordinaryProbe, work, about);
     this.#end = {
       hangs: end?.hangs === true,
       isDown: client.isLost || end?.isDown === true,
+      isAnswered: end?.isAnswered === true,
       slowMs: end?.slowMs ?? 0,
       refusal: end?.refusal,
     };
   }
 
-  /** Looks whether the server is down because of the last hostile request, or of one before it, after which the end came late. */
+  /**
+   * Looks whether the server is down because of the last hostile request, or of one before it, after which the end came late. Of several that
+   * end it late the first is sought, so that it is the same in each check.
+   */
   async #explain(last: Step): Promise<void> {
     if (this.#isExplained) return;
     const { hangs } = this.#end;
     const earlier = this.#earlier;
-    this.#isExplained = await this.#repeat(last, hangs ? hangRepetitions : endRepetitions);
-    if (!this.#isExplained && !hangs) await this.#explainLate(earlier);
+    const isLast = await this.#repeat(last, hangs ? hangRepetitions : endRepetitions);
+    const isFirst = hangs || (isLast && !this.#end.isAnswered);
+    this.#isExplained = (!isFirst && (await this.#isLateEnd(earlier))) || isLast;
   }
 
-  /** Repeats the last hostile requests; then makes those before them once more, in their order: what is left of a late end is seen after each. */
-  async #explainLate(earlier: readonly Step[]): Promise<void> {
-    if (this.#isExplained) return;
-    for (const step of earlier.slice(-maxRepeated).toReversed()) {
-      this.#isExplained = await this.#repeat(step, endRepetitions + 1);
-      if (this.#isExplained || !this.isReachable) return;
-    }
+  /**
+   * Looks for a hostile request after which the server ends late: makes all but the last once more, in their order, until it ends; then repeats
+   * the two before that end, which may come late again, and the last.
+   */
+  async #isLateEnd(earlier: readonly Step[]): Promise<boolean> {
     const others = earlier.slice(0, -maxRepeated);
-    if (others.length === 0) return;
-    await this.#start();
+    if (others.length > 0) await this.#start();
     const began = performance.now();
+    let made = 0;
+    let isDown = false;
     for (const step of others) {
-      if (!this.isReachable || performance.now() - began > maxSlowMs) return;
+      if (!this.isReachable || isDown || performance.now() - began > maxSlowMs) break;
       await this.#make(step, lateEndMs);
-      if (!this.#end.isDown) continue;
-      this.#isExplained = await this.#repeat(step, endRepetitions);
-      return;
+      made += 1;
+      isDown = this.#end.isDown;
     }
+    const suspects = isDown ? others.slice(Math.max(0, made - maxRepeated), made) : [];
+    for (const step of [...suspects, ...earlier.slice(-maxRepeated)]) {
+      if (await this.#repeat(step, endRepetitions + 1)) return true;
+      if (!this.isReachable) break;
+    }
+    return false;
   }
 
   /** Makes a hostile request again, each time with a server that was just started; gives whether it was down after each. */
@@ -288,7 +299,7 @@ class Series {
       await this.#prober.list(client, "tools/list");
       if (capabilities["prompts"] !== undefined) await this.#prober.list(client, "prompts/list");
     });
-    if (client.isLost) await this.#explainLate(this.#earlier);
+    if (client.isLost && !this.#isExplained) this.#isExplained = await this.#isLateEnd(this.#earlier);
   }
 }
 
@@ -695,8 +706,8 @@ export const securityRules = {
       for (const [planned, probes] of Map.groupBy(view.probes, plannedIn)) {
         const [first] = probes;
         if (first === undefined || planned?.attack === undefined || frail.has(placeKey(first))) continue;
-        // The first time, its late end may be recorded in the next probe.
-        const judged = lossIn(first) === undefined ? probes.slice(1) : probes;
+        // A late end of one that was not repeated by itself may be recorded in the next probe.
+        const judged = (lossIn(first) === undefined ? probes.slice(1) : probes).slice(-(endRepetitions + 1));
         const losses = judged.flatMap((probe) => lossIn(probe) ?? []);
         const [loss] = losses;
         // If a server that was just started goes on after the same request, it ended for another reason.

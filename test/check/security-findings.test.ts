@@ -200,6 +200,11 @@ const tools = {
     if (globalThis.isEnding) globalThis.left = (globalThis.left ?? 1) - 1;
     if (globalThis.left === 0) process.exit(3);
     return say("done");`,
+  // Of several that end it after the answer, the first does so alone, but not after an ordinary call.
+  ends_by_many: `if (path === "text") globalThis.left = 2;
+    if (path.includes("../")) globalThis.left = (globalThis.left ?? 1) - 1;
+    if (globalThis.left === 0) setTimeout(() => process.exit(3));
+    return say("done");`,
   // It ends for no reason once, after slow calls. Those that are made again take no time of those that follow.
   ends_once_slowly: `if (path.length > 1000) process.exit(1);
     if (path === "text") globalThis.isFirst = true;
@@ -264,7 +269,7 @@ describe.skipIf(reason !== undefined)(`a tool${note}`, () => {
     expect(found.ends_later).toEqual([
       "denial: after a text of 250000 characters the server ended (exit code 2), 5 times",
     ]);
-    for (const late of [found.ends_in_next, found.ends_after_others])
+    for (const late of [found.ends_in_next, found.ends_after_others, found.ends_by_many])
       expect(late).toEqual(["denial: after ../ before the path the server ended (exit code 3), 5 times"]);
     expect(found.ends_once_slowly).toEqual([
       "denial: after a text of 250000 characters the server ended (exit code 1), 5 times",
