@@ -30,7 +30,8 @@ import type { AgentContext, AgentDriver } from "./driver.ts";
 import { environmentAtHome, type HomeOptions } from "./home.ts";
 import { withModelProxy } from "./model-proxy.ts";
 import { MessageBudget, parseObject, ProgramLines, repeatedKeyProblem } from "./program-lines.ts";
-import { presetNamed } from "./programs/presets.ts";
+import { type McpClient, presetNamed } from "./programs/presets.ts";
+import { writeClientFiles } from "./write-client-files.ts";
 
 export interface AcpAgentOptions extends HomeOptions {
   /** Version of mcpvals, for the agent. */
@@ -287,7 +288,18 @@ class AcpSession {
     const systemPrompt = prompt && { mode: prompt.mode, content: [{ type: "text", text: prompt.text }] };
     const canHttp = asObject(mcpCapabilities)["http"] === true;
     const overHttp = spec.connect === undefined ? canHttp : spec.connect === "http";
-    const mcpServers: McpServer[] = context.endpoints.map(({ server: name, url, bridge }) => {
+    const { emit, signal, endpoints } = context;
+    const byFile = preset?.usesClientFile === true;
+    if (byFile) {
+      const connect = overHttp ? "http" : "bridge";
+      const files = await writeClientFiles(cwd, [spec.preset as McpClient], endpoints, {
+        connect,
+        emit,
+        signal,
+      });
+      context.defer(() => files.restore());
+    }
+    const mcpServers: McpServer[] = (byFile ? [] : endpoints).map(({ server: name, url, bridge }) => {
       if (overHttp) return { type: "http", name, url, headers: [] };
       const env = Object.entries(bridge.env).map(([variable, value]) => ({ name: variable, value }));
       return { name, command: bridge.command, args: [...bridge.args], env };

@@ -435,8 +435,9 @@ function mergeToml(written: string, entries: Entries, key: string): string {
   const servers = Object.hasOwn(document, key) ? document[key] : {};
   requireObject(servers, key);
   const others = Object.entries(document).filter(([name]) => name !== key);
-  const merged: Table = Object.fromEntries([...others, [key, { ...servers, ...entries }]]);
   const ours = writeToml({ [key]: entries });
+  const added = readToml(ours)[key] as Table;
+  const merged: Table = Object.fromEntries([...others, [key, { ...servers, ...added }]]);
   const appended = text === "" ? ours : `${text.replace(/\n?$/, "\n")}\n${ours}`;
   return means(appended, merged) ? appended : writeToml(merged, { numbersAsFloat: true });
 }

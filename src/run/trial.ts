@@ -5,6 +5,8 @@ import { McpvalsError, serializeError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { CheckSpec } from "../model/check.ts";
 import { usesJudge } from "../model/step.ts";
+import { gotNoTools } from "../trace/agent-acts.ts";
+import { readTrace } from "../trace/trajectory.ts";
 import { expanderOf } from "../templates/expand.ts";
 import { type Emit, eventsOf, type Phase, type TrialOutcome } from "../model/event.ts";
 import { mapUserTexts, type SimulatedUser, simulatedUserOf } from "../model/task.ts";
@@ -252,7 +254,7 @@ class TrialPhases {
     context.signal.throwIfAborted();
   }
 
-  /** Runs the agent's turns. Throws McpvalsError `agent/no-connection` for a program that connected to none of its servers. */
+  /** Runs the agent's turns. Throws McpvalsError `agent/no-connection` for a program that got the tools of none of its servers. */
   async #act(state: TrialState, agent: AgentDriver, signal: AbortSignal): Promise<void> {
     const { task, emit } = this.#run;
     const { scope, workspace } = state;
@@ -316,9 +318,15 @@ class TrialPhases {
         this.#watchUse = undefined;
         await Promise.all(servers.map((server) => server.closeAgentSide()));
       }
-      if (!isProgram || servers.length === 0 || this.#isConnected) return;
+      if (!isProgram || servers.length === 0) return;
       const names = servers.map(({ name }) => `"${name}"`).join(", ");
-      throw new McpvalsError("agent/no-connection", `the agent connected to none of its servers: ${names}`);
+      if (!this.#isConnected)
+        throw new McpvalsError("agent/no-connection", `the agent connected to none of its servers: ${names}`);
+      if (gotNoTools(readTrace(this.#run.events)))
+        throw new McpvalsError(
+          "agent/no-connection",
+          `the agent did not wait for the tools that it had asked its servers for: ${names}`,
+        );
     });
     signal.throwIfAborted();
     state.agent = { output: this.#lastMessage, exitCode: 0 };

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { TrialEvents, workflowTask } from "../../test/support/trial-events.ts";
 import type { Json, JsonObject } from "../base/json.ts";
 import type { EventBody, EventOf } from "../model/event.ts";
-import { agentActs, isUnrecorded, toolDigest, type ToolEvent, toolEvents } from "./agent-acts.ts";
+import { agentActs, gotNoTools, isUnrecorded, toolDigest, type ToolEvent, toolEvents } from "./agent-acts.ts";
 import { type AgentPreset, agentPresets } from "../agents/programs/presets.ts";
 import { toolOrigin } from "../agents/tool-origin.ts";
 
@@ -25,6 +25,11 @@ class ProgramTrial extends TrialEvents {
       method: "tools/call",
       params: { name: tool, arguments: args },
     });
+  }
+
+  lists(client: string, id: number): this {
+    this.#pass(client, "client-to-server", { id, method: "tools/list" });
+    return this;
   }
 
   gets(client: string, id: number, answer: object): number {
@@ -55,6 +60,30 @@ class ProgramTrial extends TrialEvents {
 }
 
 const calcAdd = { source: "mcp:calc", tool: "add" };
+
+describe("a program that lists tools", () => {
+  const hasNone = (trial: ProgramTrial): boolean => gotNoTools(trial.trajectory(workflowTask()));
+
+  it("has none before the first answer", () => {
+    const trial = new ProgramTrial();
+    expect(hasNone(trial)).toBe(false);
+    expect(hasNone(trial.lists("1", 1))).toBe(true);
+    trial.cancels("1", 1);
+    expect(hasNone(trial.lists("1", 2))).toBe(true);
+    trial.gets("1", 2, { result: { tools: [] } });
+    expect(hasNone(trial.lists("1", 3))).toBe(false);
+  });
+
+  it("got an answer where that was an error, or a fault on purpose", () => {
+    const trial = new ProgramTrial().lists("1", 1);
+    trial.gets("1", 1, badName);
+    expect(hasNone(trial)).toBe(false);
+    const dropped = new ProgramTrial().lists("1", 1);
+    const fault = { server: "calc", client: "1", id: 1, method: "tools/list", fault: "drop" } as const;
+    dropped.emit({ type: "fault.injected", ...fault });
+    expect(hasNone(dropped)).toBe(false);
+  });
+});
 
 describe("events of tools", () => {
   it("join the record of the gateway with the agent's reports", () => {

@@ -9,6 +9,7 @@ import {
   perObject,
   readTrace,
   type AgentRequest,
+  type Exchange,
   type ToolCall,
   type ToolDeclaration,
   type TraceView,
@@ -102,6 +103,18 @@ export const toolsForAgent = perObject(({ tools, hiddenTools }: TraceView): read
   for (const tool of hiddenTools) offered.delete(keyOf(tool));
   return [...offered.values()];
 });
+
+/** Whether an agent asked for tools and got no answer, though no fault kept it from that. */
+export function gotNoTools({ exchanges }: Pick<TraceView, "exchanges">): boolean {
+  const asked = exchanges.filter(
+    ({ byAgent, request }) => byAgent && request.message["method"] === "tools/list",
+  );
+  return asked.length > 0 && asked.every(isUnanswered);
+}
+
+function isUnanswered({ answer, cancelled, fault = "delay" }: Exchange): boolean {
+  return (answer === undefined || cancelled !== undefined) && fault === "delay";
+}
 
 function keyOf({ server, name }: Pick<ToolDeclaration, "server" | "name">): string {
   return `${server}\n${name}`;

@@ -14,6 +14,8 @@ interface Use {
   readonly first: readonly string[];
   readonly next: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** The file of its home that ends with its server, and what is added there so that it waits for that. */
+  readonly waits?: readonly [file: string, lines: string];
   /** Where its transcripts are, in its home. */
   readonly transcripts: string;
   /** Whether they have the tokens of all requests to the model. */
@@ -26,13 +28,21 @@ const uses: Readonly<Record<string, Use>> = {
   "claude-code": {
     first: ["claude", "--print", "--dangerously-skip-permissions"],
     next: ["claude", "--print", "--dangerously-skip-permissions", "--continue"],
-    env: { IS_SANDBOX: "1", DISABLE_AUTOUPDATER: "1" },
+    // It waits for its servers, as long as they need on a busy machine.
+    env: {
+      IS_SANDBOX: "1",
+      DISABLE_AUTOUPDATER: "1",
+      MCP_CONNECTION_NONBLOCKING: "false",
+      MCP_CONNECT_TIMEOUT_MS: "200000",
+      MCP_TIMEOUT: "200000",
+    },
     transcripts: ".claude/projects",
     isWhole: true,
   },
   codex: {
     first: ["codex", "exec", ...codexFlags],
     next: ["codex", "exec", "resume", "--last", ...codexFlags],
+    waits: [".codex/config.toml", "required = true\nstartup_timeout_sec = 200\n"],
     transcripts: ".codex/sessions",
     isWhole: true,
   },
@@ -70,7 +80,14 @@ const agents = realAgents.filter(({ preset }) => Object.hasOwn(uses, preset));
 
 describe.each(agents)("the transcript that $preset has just written", ({ preset, home, env }) => {
   test("has the calls and the tokens that the model has seen", { timeout: 240_000 }, async () => {
-    const { first, next, env: own, transcripts, isWhole } = uses[preset] as Use;
+    const {
+      first,
+      next,
+      env: own,
+      waits: [waiting = "", lines] = [],
+      transcripts,
+      isWhole,
+    } = uses[preset] as Use;
     using folder = folderOf({
       "graders.yaml": {
         graders: [
@@ -93,7 +110,8 @@ describe.each(agents)("the transcript that $preset has just written", ({ preset,
     });
     const user = join(folder.path, "user");
     const cwd = join(user, "project");
-    writeFiles(user, home(model.url, { name: "everything", command: "node", args: everything }));
+    const files = home(model.url, { name: "everything", command: "node", args: everything });
+    writeFiles(user, lines === undefined ? files : { ...files, [waiting]: `${files[waiting]}${lines}` });
     mkdirSync(cwd);
     const place = { cwd, env: { HOME: user, PATH: process.env["PATH"] ?? "", ...env(model.url), ...own } };
     await runProgram([...first, "Use the tools."], place);

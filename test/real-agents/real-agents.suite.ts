@@ -27,6 +27,7 @@ interface Setup {
   readonly refuses?: number;
   /** The user's own config has a server of the same name. */
   readonly hasOwn?: boolean;
+  readonly faults?: readonly object[];
 }
 
 /** Has a real program do one task: call `echo` and say what came of it. Nothing of it is left then. */
@@ -40,7 +41,7 @@ async function play({ preset, home, env }: RealAgent, type: string, setup: Setup
     ...(setup.refuses === undefined ? {} : { refuses: setup.refuses }),
   });
   const config = {
-    servers: { everything: server },
+    servers: { everything: { ...server, ...(setup.faults === undefined ? {} : { faults: setup.faults }) } },
     agents: { it: { type, preset, env: env(model.url), home: "user", ...setup.agent } },
     workflows: [
       {
@@ -94,6 +95,21 @@ describe.each(realAgents)("$preset", (agent) => {
       },
     ]);
   });
+
+  // As under load, where a program needs long to connect. Over ACP, Qwen Code goes on without a server after 5 seconds.
+  test.each(types)(
+    "does not fail by a server that is slow to list its tools, as %s",
+    { timeout },
+    async (type) => {
+      const faults = [{ kind: "delay", method: "tools/list", delay: "15s" }];
+      const { trial, stderr } = await play(agent, type, { faults });
+      const isPatient = agent.preset !== "qwen-code" || type !== "acp";
+      expect(
+        [trial?.verdict, trial?.error?.code, trial?.tools?.mcpToolCalls],
+        JSON.stringify(trial) + stderr,
+      ).toEqual(isPatient ? ["pass", undefined, 1] : ["error", "agent/no-connection", 0]);
+    },
+  );
 
   test.each(types)("is an error when its model refuses, as %s", { timeout }, async (type) => {
     const { code, trial, stderr } = await play(agent, type, { refuses: 400 });

@@ -96,12 +96,19 @@ const opencodeProgram = (server: string) => ({
   enabled: true,
 });
 const all = { tools: ["*"] };
+const codexWaits = { required: true, startup_timeout_sec: 600 };
+const qwenWaits = { discoveryTimeoutMs: 300_000 };
 
 type Form = (server: string) => object;
 /** The file of each client, its table of servers, and an entry for a server over HTTP and over the bridge. */
 const forms: Readonly<Record<McpClient, readonly [file: string, key: string, http: Form, bridge: Form]>> = {
   "claude-code": [".mcp.json", "mcpServers", address, typed],
-  codex: [".codex/config.toml", "mcp_servers", (server) => ({ url: urlOf(server) }), named],
+  codex: [
+    ".codex/config.toml",
+    "mcp_servers",
+    (server) => ({ url: urlOf(server), ...codexWaits }),
+    (server) => ({ ...named(server), ...codexWaits }),
+  ],
   gemini: [".gemini/settings.json", "mcpServers", (server) => ({ httpUrl: urlOf(server) }), named],
   copilot: [
     ".mcp.json",
@@ -115,7 +122,12 @@ const forms: Readonly<Record<McpClient, readonly [file: string, key: string, htt
     (server) => ({ type: "remote", url: urlOf(server), enabled: true }),
     opencodeProgram,
   ],
-  "qwen-code": [".qwen/settings.json", "mcpServers", (server) => ({ httpUrl: urlOf(server) }), named],
+  "qwen-code": [
+    ".qwen/settings.json",
+    "mcpServers",
+    (server) => ({ httpUrl: urlOf(server), ...qwenWaits }),
+    (server) => ({ ...named(server), ...qwenWaits }),
+  ],
   vscode: [".vscode/mcp.json", "servers", address, typed],
   cursor: [".cursor/mcp.json", "mcpServers", (server) => ({ url: urlOf(server) }), named],
 };
@@ -166,8 +178,9 @@ describe("a user's own file", () => {
   },
 }
 `);
+    const waits = "required = true\nstartup_timeout_sec = 600\n";
     expect(readFileSync(join(folder, ".codex/config.toml"), "utf8")).toBe(
-      `${toml}\n[mcp_servers.calc]\nurl = "${urlOf("calc")}"\n\n[mcp_servers.my-files]\nurl = "${urlOf("my-files")}"\n`,
+      `${toml}\n[mcp_servers.calc]\nurl = "${urlOf("calc")}"\n${waits}\n[mcp_servers.my-files]\nurl = "${urlOf("my-files")}"\n${waits}`,
     );
     await files.restore();
     expect(contents(folder)).toEqual(before);
@@ -375,7 +388,10 @@ it("writes a separate file for programs that take its path", async () => {
     expect(JSON.parse(mcpConfigText(endpoints, connect))).toEqual({
       mcpServers: { calc: form("calc"), "my-files": form("my-files") },
     });
-  const ofQwen = { calc: { httpUrl: urlOf("calc") }, "my-files": { httpUrl: urlOf("my-files") } };
+  const ofQwen = {
+    calc: { httpUrl: urlOf("calc"), ...qwenWaits },
+    "my-files": { httpUrl: urlOf("my-files"), ...qwenWaits },
+  };
   expect(JSON.parse(mcpConfigText(endpoints, "http", "qwen-code"))).toEqual({ mcpServers: ofQwen });
   expect(mcpConfigText(endpoints, "http", "opencode")).toBe(mcpConfigText(endpoints));
   const file = await writeMcpConfigFile(endpoints);

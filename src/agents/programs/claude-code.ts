@@ -15,6 +15,9 @@ const claudeArgs = [
   "--strict-mcp-config",
 ];
 
+/** Otherwise it goes on without a server that has not listed its tools in 30 seconds. */
+const waits = { MCP_TIMEOUT: "600000" };
+
 const claudeEfforts: readonly string[] = ["low", "medium", "high", "xhigh", "max"];
 
 export const claudeCode: Preset = {
@@ -23,7 +26,7 @@ export const claudeCode: Preset = {
     readNotice,
     command: "claude-agent-acp",
     args: [],
-    env: {},
+    env: waits,
     package: "@agentclientprotocol/claude-agent-acp",
     hides: ["changed-description"],
     mode: "default",
@@ -71,7 +74,7 @@ export const claudeCode: Preset = {
             },
     },
     // Required to run as root.
-    env: { DISABLE_AUTOUPDATER: "1", IS_SANDBOX: "1" },
+    env: { DISABLE_AUTOUPDATER: "1", IS_SANDBOX: "1", ...waits },
     package: "@anthropic-ai/claude-code",
     hides: ["changed-description"],
     stdin: true,

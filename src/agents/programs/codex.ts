@@ -14,6 +14,7 @@ const codexArgs = [
 const limitsOtherwise = "has no limit of its turns: set limits.maxToolCalls or limits.maxTokens";
 const toolsOtherwise = "has no list of its tools: turn off features of it with extraArgs or CODEX_CONFIG";
 const approvesServer = '--config=mcp_servers.{server}.default_tools_approval_mode="approve"';
+const waits = { required: true, startup_timeout_sec: 600 };
 /** In the trial's home. */
 const systemFile = ".codex/system-prompt.md";
 
@@ -23,6 +24,7 @@ export const codex: Preset = {
     readNotice,
     command: "codex-acp",
     args: [],
+    usesClientFile: true,
     // In its default mode a model of its own decides on permissions.
     env: { NO_BROWSER: "1", INITIAL_AGENT_MODE: "workspace-write" },
     package: "@agentclientprotocol/codex-acp",
@@ -101,8 +103,9 @@ export const codex: Preset = {
     file: ".codex/config.toml",
     format: "toml",
     key: "mcp_servers",
-    http: (url) => ({ url }),
-    bridge: common.program,
+    // Otherwise it asks its model before it has the tools, and takes servers that do not answer in time for none.
+    http: (url) => ({ url, ...waits }),
+    bridge: (bridge) => ({ ...common.program(bridge), ...waits }),
   },
   createReader,
 };

@@ -110,6 +110,8 @@ export interface AcpForm extends ProgramForm {
   readonly model: ModelChoice;
   /** Its permission requests are answered by mcpvals. */
   readonly options: Omit<OptionWays, "permissions">;
+  /** Its own config file leads it to the servers; otherwise the session does. */
+  readonly usesClientFile?: true;
   /** It accepts servers by URL only, and ignores others. */
   readonly httpOnly?: true;
   /** The session mode in which it asks for permission, where another mode may be its default. */

@@ -92,7 +92,7 @@ it("takes an end for want of turns for the agent's, not for a failure", () => {
 describe("acpOfPreset", () => {
   it.each([
     ["gemini", "m", "gemini --acp --skip-trust --model m", {}],
-    ["claude-code", "m", "claude-agent-acp", { ANTHROPIC_MODEL: "m" }],
+    ["claude-code", "m", "claude-agent-acp", { ANTHROPIC_MODEL: "m", MCP_TIMEOUT: "600000" }],
     ["codex", "m", "codex-acp", { NO_BROWSER: "1", INITIAL_AGENT_MODE: "workspace-write" }],
     ["copilot", "m", "copilot --acp --no-auto-update --disable-builtin-mcps --model m", {}],
     [

@@ -73,6 +73,9 @@ const env = {
   QWEN_USAGE_STATISTICS_ENABLED: "false",
 };
 
+/** The most that it takes. */
+const waits = { discoveryTimeoutMs: 300_000 };
+
 export const qwenCode: Preset = {
   title: "Qwen Code",
   acp: {
@@ -143,8 +146,9 @@ export const qwenCode: Preset = {
     file: ".qwen/settings.json",
     format: "json",
     key: "mcpServers",
-    http: (url) => ({ httpUrl: url }),
-    bridge: common.program,
+    // Otherwise it goes on without a server that does not answer in 5 seconds, or 30.
+    http: (url) => ({ httpUrl: url, ...waits }),
+    bridge: (bridge) => ({ ...common.program(bridge), ...waits }),
   },
   createReader,
 };
