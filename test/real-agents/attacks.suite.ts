@@ -55,7 +55,7 @@ async function attack(
     workflows: [
       { name: "notes", steps: [{ user, expectedState: { contains: "Thursday at ten", in: "answer" } }] },
     ],
-    limits: { trial: "5m" },
+    limits: { trial: "10m" },
   };
   using folder = folderOf({ "mcp-eval.config.json": config });
   cpSync(join(root, "examples/attacks/server.mjs"), join(folder.path, "server.mjs"));
@@ -74,7 +74,7 @@ describe.each(realAgents)("$preset", (agent) => {
   test.each([
     ["gullible", "succeeded"],
     ["careful", "resisted"],
-  ])("under attack, with a %s model", { timeout: 1_200_000 }, async (reader, outcome) => {
+  ])("under attack, with a %s model", async (reader, outcome) => {
     const answer = (body: unknown) => noteReader(body, reader === "gullible");
     const played = await attack(agent, attacks, answer);
     const { hides = [] } = presets[agent.preset].headless;
@@ -94,37 +94,31 @@ describe.each(realAgents)("$preset", (agent) => {
     ]);
   });
 
-  test.each(types)(
-    "shows its model over %s what its preset does not say that it hides",
-    {
-      timeout: 300_000,
-    },
-    async (type) => {
-      const { acp, headless } = presets[agent.preset];
-      const { hides = [] } = type === "acp" ? acp : headless;
-      const note = { tool: "read_note", args: { name: "meeting" } };
-      const model = { ...note, further: [note, note], words: "On Thursday at ten." };
-      const names = ["instructions-key", "rug-pull-key"];
-      const { trials, requests, stderr } = await attack(agent, names, model, type);
-      const seen = (id: string, words: string): readonly unknown[] => [
-        trials.find(({ variant }) => variant === id)?.attack?.outcome,
-        requests.some((request) => request.includes(words)),
-      ];
-      const [shown, hidden] = [
-        ["resisted", true],
-        ["not-delivered", false],
-      ];
-      expect(seen("instructions-key", "Clients of this server show the connection key"), stderr).toEqual(
-        hides.includes("instructions") ? hidden : shown,
-      );
-      // Many programs do not list the tools again.
-      expect(hides.includes("changed-description") ? [hidden] : [shown, hidden]).toContainEqual(
-        seen("rug-pull-key", "New in this version"),
-      );
-    },
-  );
+  test.each(types)("shows its model over %s what its preset does not say that it hides", async (type) => {
+    const { acp, headless } = presets[agent.preset];
+    const { hides = [] } = type === "acp" ? acp : headless;
+    const note = { tool: "read_note", args: { name: "meeting" } };
+    const model = { ...note, further: [note, note], words: "On Thursday at ten." };
+    const names = ["instructions-key", "rug-pull-key"];
+    const { trials, requests, stderr } = await attack(agent, names, model, type);
+    const seen = (id: string, words: string): readonly unknown[] => [
+      trials.find(({ variant }) => variant === id)?.attack?.outcome,
+      requests.some((request) => request.includes(words)),
+    ];
+    const [shown, hidden] = [
+      ["resisted", true],
+      ["not-delivered", false],
+    ];
+    expect(seen("instructions-key", "Clients of this server show the connection key"), stderr).toEqual(
+      hides.includes("instructions") ? hidden : shown,
+    );
+    // Many programs do not list the tools again.
+    expect(hides.includes("changed-description") ? [hidden] : [shown, hidden]).toContainEqual(
+      seen("rug-pull-key", "New in this version"),
+    );
+  });
 
-  test("under attack, with a model that uses the program's own tool", { timeout: 300_000 }, async () => {
+  test("under attack, with a model that uses the program's own tool", async () => {
     const { tool, args } = agent.shell;
     const { trials, stderr } = await attack(agent, ["override-key"], (body) => {
       const asked = noteReader(body, false);

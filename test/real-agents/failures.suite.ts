@@ -3,8 +3,6 @@ import { presets } from "../../src/agents/programs/presets.ts";
 import { type RealAgent, realAgents } from "./agents.ts";
 import { play, types, type Type } from "./play.ts";
 
-const timeout = 120_000;
-
 /** What the program reports of tokens: of every request that the model got, of a part of them, or nothing. */
 const reports: Readonly<Record<RealAgent["preset"], Readonly<Record<Type, "all" | "part" | "nothing">>>> = {
   "claude-code": { acp: "all", command: "all" },
@@ -21,7 +19,7 @@ describe.each(realAgents)("$preset", (agent) => {
     ["refuses the key", { refuses: 401 }],
     ["is broken", { refuses: 500 }],
     ["is behind a page", { isPage: true }],
-  ] as const)("does not fail for a model that %s", { timeout }, async (_, model) => {
+  ] as const)("does not fail for a model that %s", async (_, model) => {
     for (const type of types) {
       const { trial, output } = await play(agent, type, {}, model, { trial: "30s" });
       expect(["error", "timeout"], output).toContain(trial?.verdict);
@@ -29,7 +27,7 @@ describe.each(realAgents)("$preset", (agent) => {
     }
   });
 
-  test.each(types)("has the tokens that the model counted, as %s", { timeout }, async (type) => {
+  test.each(types)("has the tokens that the model counted, as %s", async (type) => {
     const { trial, counted, output } = await play(agent, type, {});
     expect(trial?.verdict, output).toBe("pass");
     const { inputTokens, outputTokens, isPartial } = trial?.usage ?? {};
@@ -42,7 +40,6 @@ describe.each(realAgents)("$preset", (agent) => {
 
   test.skipIf(presets[agent.preset].modelApi === undefined).each(types)(
     "has all of them by the proxy, as %s",
-    { timeout },
     async (type) => {
       const { trial, counted, output } = await play(agent, type, { modelProxy: true });
       expect(trial?.verdict, output).toBe("pass");

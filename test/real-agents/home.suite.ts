@@ -12,7 +12,6 @@ import { processesOf, server, writeFiles } from "./support.ts";
 
 const types = ["acp", "command"] as const;
 type Type = (typeof types)[number];
-const timeout = 300_000;
 const token = "login-token-0123456789abcdef";
 const planted = "planted-words-of-the-user";
 
@@ -48,7 +47,7 @@ function placeFor(agent: RealAgent, type: Type, url: string, setup: Setup = {}):
         expectTools: ["echo"],
       },
     ],
-    limits: { trial: setup.trial ?? "240s" },
+    limits: { trial: setup.trial ?? "10m" },
   };
   const folder = folderOf({ "mcp-eval.config.json": config });
   const at = (name: string): string => join(folder.path, name);
@@ -117,49 +116,45 @@ function leftOutside(place: Place): readonly string[] {
 }
 
 describe.each(realAgents)("$preset in a home of its own", (agent) => {
-  test.each(types)(
-    "has nothing of the user but the login, four at once, as %s",
-    { timeout },
-    async (type) => {
-      await using model = await startFakeModel(answering);
-      using place = placeFor(agent, type, model.url, { isTraced: true });
-      const before = hashesOf(place.user);
-      const four = ["--trials", "4", "--concurrency", "4"];
-      const { code, stdout, stderr } = await runCli([...run, ...four], { cwd: place.path, env: place.env });
-      const { trials } = JSON.parse(stdout) as RunResult;
-      expect(code, stdout + stderr).toBe(0);
-      expect(trials.map(({ verdict, tools }) => [verdict, tools?.mcpToolCalls])).toEqual(
-        Array.from({ length: 4 }, () => ["pass", 1]),
-      );
-      const sent = model.requests.join("\n");
-      expect(sent).not.toContain(planted);
-      expect(sent).not.toContain(place.user);
-      expect(existsSync(place.touched)).toBe(false);
-      expect(hashesOf(place.user)).toEqual(before);
-      const traces = tracesOf(place);
-      expect(traces.length).toBeGreaterThanOrEqual(4);
-      const looked = traces.flatMap((trace) =>
-        trace.split("\n").filter((line) => line.includes(`"${place.user}`)),
-      );
-      expect(looked).toEqual([]);
-      expect(leftOutside(place)).toEqual([]);
-      expect(readdirSync(place.temporary)).toEqual([]);
-      expect(processesOf(place.path)).toEqual([]);
-      if (!usesLogin(agent)) return;
-      if (agent.sendsToken) expect(sent).toContain(token);
-      for (const file of Object.keys(agent.login(token))) expect(traces.join()).toContain(`/${file}"`);
-      const kept = Object.keys(hashesOf(join(place.path, ".mcpvals"))).map((path) =>
-        readFileSync(path, "utf8"),
-      );
-      for (const text of [stdout, stderr, ...kept]) {
-        expect(text).not.toContain(token);
-        // Where Codex says that it does not reach the apps of the user's account.
-        expect(text).not.toContain("backend-api/ps/mcp");
-      }
-    },
-  );
+  test.each(types)("has nothing of the user but the login, four at once, as %s", async (type) => {
+    await using model = await startFakeModel(answering);
+    using place = placeFor(agent, type, model.url, { isTraced: true });
+    const before = hashesOf(place.user);
+    const four = ["--trials", "4", "--concurrency", "4"];
+    const { code, stdout, stderr } = await runCli([...run, ...four], { cwd: place.path, env: place.env });
+    const { trials } = JSON.parse(stdout) as RunResult;
+    expect(code, stdout + stderr).toBe(0);
+    expect(trials.map(({ verdict, tools }) => [verdict, tools?.mcpToolCalls])).toEqual(
+      Array.from({ length: 4 }, () => ["pass", 1]),
+    );
+    const sent = model.requests.join("\n");
+    expect(sent).not.toContain(planted);
+    expect(sent).not.toContain(place.user);
+    expect(existsSync(place.touched)).toBe(false);
+    expect(hashesOf(place.user)).toEqual(before);
+    const traces = tracesOf(place);
+    expect(traces.length).toBeGreaterThanOrEqual(4);
+    const looked = traces.flatMap((trace) =>
+      trace.split("\n").filter((line) => line.includes(`"${place.user}`)),
+    );
+    expect(looked).toEqual([]);
+    expect(leftOutside(place)).toEqual([]);
+    expect(readdirSync(place.temporary)).toEqual([]);
+    expect(processesOf(place.path)).toEqual([]);
+    if (!usesLogin(agent)) return;
+    if (agent.sendsToken) expect(sent).toContain(token);
+    for (const file of Object.keys(agent.login(token))) expect(traces.join()).toContain(`/${file}"`);
+    const kept = Object.keys(hashesOf(join(place.path, ".mcpvals"))).map((path) =>
+      readFileSync(path, "utf8"),
+    );
+    for (const text of [stdout, stderr, ...kept]) {
+      expect(text).not.toContain(token);
+      // Where Codex says that it does not reach the apps of the user's account.
+      expect(text).not.toContain("backend-api/ps/mcp");
+    }
+  });
 
-  test.each(types)("would have what is planted in the home of the user, as %s", { timeout }, async (type) => {
+  test.each(types)("would have what is planted in the home of the user, as %s", async (type) => {
     await using model = await startFakeModel(answering);
     using place = placeFor(agent, type, model.url, { agent: { home: "user" }, hasPlugins: false });
     await runCli(run, { cwd: place.path, env: place.env });
@@ -167,7 +162,7 @@ describe.each(realAgents)("$preset in a home of its own", (agent) => {
     expect(isSent || existsSync(place.touched)).toBe(true);
   });
 
-  test.each(types)("leaves nothing when its time runs out, as %s", { timeout }, async (type) => {
+  test.each(types)("leaves nothing when its time runs out, as %s", async (type) => {
     await using model = await startFakeModel({ ...answering, onHang: () => undefined });
     using place = placeFor(agent, type, model.url, { trial: "20s" });
     const { stdout } = await runCli(run, { cwd: place.path, env: place.env });
@@ -176,7 +171,7 @@ describe.each(realAgents)("$preset in a home of its own", (agent) => {
     expect(processesOf(place.path)).toEqual([]);
   });
 
-  test.each(types)("leaves nothing after Ctrl-C, as %s", { timeout }, async (type) => {
+  test.each(types)("leaves nothing after Ctrl-C, as %s", async (type) => {
     let onHang = (): void => undefined;
     const asked = new Promise<void>((resolve) => (onHang = resolve));
     await using model = await startFakeModel({ ...answering, onHang });
@@ -197,7 +192,7 @@ function agentOf(preset: RealAgent["preset"]): RealAgent {
   return found;
 }
 
-test("codex uses a login with ChatGPT, without its refresh token and its apps", { timeout }, async () => {
+test("codex uses a login with ChatGPT, without its refresh token and its apps", async () => {
   await using model = await startFakeModel(answering);
   using place = placeFor(agentOf("codex"), "command", model.url);
   writeFiles(place.user, chatgptLogin(token));
@@ -212,7 +207,7 @@ test("codex uses a login with ChatGPT, without its refresh token and its apps", 
   expect(kept.join("\n")).not.toContain("backend-api/ps/mcp");
 });
 
-test("gemini opens the copy of the login with Google", { timeout }, async () => {
+test("gemini opens the copy of the login with Google", async () => {
   await using model = await startFakeModel(answering);
   using place = placeFor(agentOf("gemini"), "command", model.url, { isTraced: true, trial: "60s" });
   writeFiles(place.user, agentOf("gemini").login(token));

@@ -79,7 +79,7 @@ async function runProgram([command = "", ...args]: readonly string[], { cwd, env
 const agents = realAgents.filter(({ preset }) => Object.hasOwn(uses, preset));
 
 describe.each(agents)("the transcript that $preset has just written", ({ preset, home, env }) => {
-  test("has the calls and the tokens that the model has seen", { timeout: 240_000 }, async () => {
+  test("has the calls and the tokens that the model has seen", async () => {
     const {
       first,
       next,

@@ -4,8 +4,6 @@ import { presets } from "../../src/agents/programs/presets.ts";
 import { type RealAgent, realAgents } from "./agents.ts";
 import { echo, play, type Type, types } from "./play.ts";
 
-const timeout = 120_000;
-
 /** Whether a program takes a setting; that it is refused otherwise is in the tests of the config. */
 function takes<K extends keyof ProgramSettings>(
   { preset }: RealAgent,
@@ -20,7 +18,7 @@ function takes<K extends keyof ProgramSettings>(
 
 describe.each(realAgents)("$preset", (agent) => {
   describe.each(types)("as %s", (type) => {
-    test("adds a text to its system prompt", { timeout }, async () => {
+    test("adds a text to its system prompt", async () => {
       const {
         code,
         asked,
@@ -39,7 +37,7 @@ describe.each(realAgents)("$preset", (agent) => {
     const replaces = takes(agent, type, "systemPrompt", { mode: "override", text: "x" });
     // The file with the model's address is CODEX_CONFIG, which would have to have the prompt, too.
     const isFree = replaces && !(agent.preset === "codex" && type === "acp");
-    test.skipIf(!isFree)("has another text in the place of its system prompt", { timeout }, async () => {
+    test.skipIf(!isFree)("has another text in the place of its system prompt", async () => {
       const { code, asked, output } = await play(agent, type, {
         systemPrompt: { replace: "Mark {prompt} 2." },
       });
@@ -51,31 +49,26 @@ describe.each(realAgents)("$preset", (agent) => {
       }
     });
 
-    test.skipIf(!takes(agent, type, "maxTurns", 2))(
-      "stops at the limit of its turns",
-      { timeout },
-      async () => {
-        const {
-          trial,
-          asked,
-          agent: shown,
-          output,
-        } = await play(agent, type, { maxTurns: 2 }, { further: Array.from({ length: 8 }, () => echo) });
-        expect(asked).toHaveLength(2);
-        expect(trial?.verdict, output).toBe("fail");
-        expect(trial?.grades.find(({ grader }) => grader === "turn-ends")?.reason).toContain(
-          "had no model calls",
-        );
-        expect(shown?.maxTurns).toBe(2);
-      },
-    );
+    test.skipIf(!takes(agent, type, "maxTurns", 2))("stops at the limit of its turns", async () => {
+      const {
+        trial,
+        asked,
+        agent: shown,
+        output,
+      } = await play(agent, type, { maxTurns: 2 }, { further: Array.from({ length: 8 }, () => echo) });
+      expect(asked).toHaveLength(2);
+      expect(trial?.verdict, output).toBe("fail");
+      expect(trial?.grades.find(({ grader }) => grader === "turn-ends")?.reason).toContain(
+        "had no model calls",
+      );
+      expect(shown?.maxTurns).toBe(2);
+    });
 
     test.skipIf(presets[agent.preset].modelApi === undefined)(
       "is stopped at limits.maxTurns, which the proxy counts",
-      { timeout },
       async () => {
         const model = { further: Array.from({ length: 8 }, () => echo) };
-        const limits = { trial: "90s", maxTurns: 2 };
+        const limits = { trial: "10m", maxTurns: 2 };
         const { trial, counted, output } = await play(agent, type, { modelProxy: true }, model, limits);
         expect(trial?.verdict, output).toBe("fail");
         expect(trial?.grades.find(({ grader }) => grader === "turn-ends")?.reason).toContain(
@@ -86,38 +79,30 @@ describe.each(realAgents)("$preset", (agent) => {
       },
     );
 
-    test.skipIf(!takes(agent, type, "allowedTools", []))(
-      "has only the tools that it may use",
-      { timeout },
-      async () => {
-        const { tool, args } = agent.shell;
-        const model = { tool, args: args("echo hello") };
-        const free = await play(agent, type, { permissions: "allow" }, model);
-        expect(free.ownUses, free.output).toEqual([false]);
-        const { asked, ownUses, agent: shown, output } = await play(agent, type, { allowedTools: [] }, model);
-        expect(ownUses, output).toEqual([]);
-        expect(asked.length).toBeGreaterThan(0);
-        expect(shown?.allowedTools).toEqual([]);
-        const used = await play(agent, type, { allowedTools: [] });
-        expect(used.code, used.output).toBe(0);
-      },
-    );
+    test.skipIf(!takes(agent, type, "allowedTools", []))("has only the tools that it may use", async () => {
+      const { tool, args } = agent.shell;
+      const model = { tool, args: args("echo hello") };
+      const free = await play(agent, type, { permissions: "allow" }, model);
+      expect(free.ownUses, free.output).toEqual([false]);
+      const { asked, ownUses, agent: shown, output } = await play(agent, type, { allowedTools: [] }, model);
+      expect(ownUses, output).toEqual([]);
+      expect(asked.length).toBeGreaterThan(0);
+      expect(shown?.allowedTools).toEqual([]);
+      const used = await play(agent, type, { allowedTools: [] });
+      expect(used.code, used.output).toBe(0);
+    });
 
-    test.skipIf(!takes(agent, type, "effort", "high"))(
-      "has its model reason as much as said",
-      { timeout },
-      async () => {
-        // Codex offers an effort in the session for models that it knows, and has them search for tools.
-        const model = agent.preset === "codex" && type === "acp" ? { model: "gpt-5.5" } : {};
-        const { asked, agent: shown, output } = await play(agent, type, { effort: "high", ...model });
-        expect(asked.length, output).toBeGreaterThan(0);
-        for (const request of asked) expect(request).toMatch(/effort":"high"/i);
-        expect(shown?.effort).toBe("high");
-      },
-    );
+    test.skipIf(!takes(agent, type, "effort", "high"))("has its model reason as much as said", async () => {
+      // Codex offers an effort in the session for models that it knows, and has them search for tools.
+      const model = agent.preset === "codex" && type === "acp" ? { model: "gpt-5.5" } : {};
+      const { asked, agent: shown, output } = await play(agent, type, { effort: "high", ...model });
+      expect(asked.length, output).toBeGreaterThan(0);
+      for (const request of asked) expect(request).toMatch(/effort":"high"/i);
+      expect(shown?.effort).toBe("high");
+    });
   });
 
-  test("goes into the mode that the config says", { timeout }, async () => {
+  test("goes into the mode that the config says", async () => {
     const { id, words } = agent.planMode;
     const usual = await play(agent, "acp", {});
     const { asked, agent: shown, output } = await play(agent, "acp", { sessionOptions: { mode: id } });
@@ -136,7 +121,7 @@ describe.each(realAgents)("$preset", (agent) => {
     ["allow", 1, false],
     ["allow-mcp", 1, true],
     ["deny", 0, true],
-  ])("may do as command what %s says", { timeout }, async (permissions, calls, isDenied) => {
+  ])("may do as command what %s says", async (permissions, calls, isDenied) => {
     const served = await play(agent, "command", { permissions }, harmful);
     expect(served.trial?.tools?.mcpToolCalls, served.output).toBe(calls);
     expect(served.agent?.permissions).toBe(permissions);

@@ -31,7 +31,7 @@ export async function play(
   type: Type,
   settings: object,
   model: Partial<FakeModelOptions> = {},
-  limits: { readonly trial: string; readonly maxTurns?: number } = { trial: "90s" },
+  limits: { readonly trial: string; readonly maxTurns?: number } = { trial: "10m" },
 ): Promise<Played> {
   await using fake = await startFakeModel({
     ...echo,

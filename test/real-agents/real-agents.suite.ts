@@ -7,7 +7,6 @@ import { startFakeModel } from "./fake-model.ts";
 import { everything, processesOf, server, writeFiles } from "./support.ts";
 
 const types = ["acp", "command"] as const;
-const timeout = 120_000;
 /** Says that it may reach out into the world. */
 const harmful = "gzip-file-as-resource";
 
@@ -50,7 +49,7 @@ async function play({ preset, home, env }: RealAgent, type: string, setup: Setup
         expectTools: [tool],
       },
     ],
-    limits: { trial: "90s" },
+    limits: { trial: "10m" },
   };
   using folder = folderOf({ "mcp-eval.config.json": config });
   const own = setup.hasOwn === true ? { name: "everything", command: "node", args: everything } : undefined;
@@ -72,7 +71,7 @@ async function play({ preset, home, env }: RealAgent, type: string, setup: Setup
 }
 
 describe.each(realAgents)("$preset", (agent) => {
-  test.each(types)("finds the tool and calls it, as %s", { timeout }, async (type) => {
+  test.each(types)("finds the tool and calls it, as %s", async (type) => {
     const { code, trial, uses, stderr } = await play(agent, type);
     expect({ code, error: trial?.error, grades: trial?.grades }, stderr).toMatchObject({
       code: 0,
@@ -97,21 +96,17 @@ describe.each(realAgents)("$preset", (agent) => {
   });
 
   // As under load, where a program needs long to connect. Over ACP, Qwen Code goes on without a server after 5 seconds.
-  test.each(types)(
-    "does not fail by a server that is slow to list its tools, as %s",
-    { timeout },
-    async (type) => {
-      const faults = [{ kind: "delay", method: "tools/list", delay: "15s" }];
-      const { trial, stderr } = await play(agent, type, { faults });
-      const isPatient = agent.preset !== "qwen-code" || type !== "acp";
-      expect(
-        [trial?.verdict, trial?.error?.code, trial?.tools?.mcpToolCalls],
-        JSON.stringify(trial) + stderr,
-      ).toEqual(isPatient ? ["pass", undefined, 1] : ["error", "agent/no-connection", 0]);
-    },
-  );
+  test.each(types)("does not fail by a server that is slow to list its tools, as %s", async (type) => {
+    const faults = [{ kind: "delay", method: "tools/list", delay: "15s" }];
+    const { trial, stderr } = await play(agent, type, { faults });
+    const isPatient = agent.preset !== "qwen-code" || type !== "acp";
+    expect(
+      [trial?.verdict, trial?.error?.code, trial?.tools?.mcpToolCalls],
+      JSON.stringify(trial) + stderr,
+    ).toEqual(isPatient ? ["pass", undefined, 1] : ["error", "agent/no-connection", 0]);
+  });
 
-  test.each(types)("is an error when its model refuses, as %s", { timeout }, async (type) => {
+  test.each(types)("is an error when its model refuses, as %s", async (type) => {
     const { code, trial, stderr } = await play(agent, type, { refuses: 400 });
     expect([code, trial?.verdict, trial?.error?.code], stderr).toEqual([3, "error", "agent/failed"]);
   });
@@ -120,13 +115,13 @@ describe.each(realAgents)("$preset", (agent) => {
   test.each([
     ["allow", 0, "pass", 1],
     ["deny", 1, "fail", 0],
-  ])("asks before it changes something: %s", { timeout }, async (permissions, code, verdict, calls) => {
+  ])("asks before it changes something: %s", async (permissions, code, verdict, calls) => {
     const played = await play(agent, "acp", { agent: { permissions }, tool: harmful });
     const { trial, stderr } = played;
     expect([played.code, trial?.verdict, trial?.tools?.mcpToolCalls], stderr).toEqual([code, verdict, calls]);
   });
 
-  test.each(types)("does not pass for a server of the user's own, as %s", { timeout }, async (type) => {
+  test.each(types)("does not pass for a server of the user's own, as %s", async (type) => {
     const { trial, stderr } = await play(agent, type, { hasOwn: true });
     const calls = trial?.tools?.mcpToolCalls;
     // Codex refuses a config in which the two are merged.
