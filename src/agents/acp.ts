@@ -31,7 +31,7 @@ import { environmentAtHome, type HomeOptions } from "./home.ts";
 import { withModelProxy } from "./model-proxy.ts";
 import { MessageBudget, parseObject, ProgramLines, repeatedKeyProblem } from "./program-lines.ts";
 import { type McpClient, presetNamed } from "./programs/presets.ts";
-import { writeClientFiles } from "./write-client-files.ts";
+import { type WrittenFiles, writeClientFiles } from "./write-client-files.ts";
 
 export interface AcpAgentOptions extends HomeOptions {
   /** Version of mcpvals, for the agent. */
@@ -86,6 +86,8 @@ async function playSession(
     await program.stop(signal.aborted ? { stdinMs: 0 } : {});
     await session.watching;
   }
+  // After an error it is done when the trial ends.
+  await session.files?.restore();
   // A program that crashes with its answer may not have done what the answer says.
   if (program.endedBadly) throw program.exitedError("after its last turn");
 }
@@ -107,6 +109,8 @@ const drainMs = 200;
 const exitMs = 1000;
 /** How long an agent may take to end a turn that was cancelled, in milliseconds. */
 const cancelMs = 1000;
+/** How long a program may wait for its servers in the request for a session, in milliseconds. */
+const maxServersMs = 600_000;
 /** The protocol's error code for a request that needs a login. */
 const authRequired = -32_000;
 
@@ -122,6 +126,8 @@ const turnEnds: Readonly<Record<string, TurnEnd>> = {
 class AcpSession {
   /** Settles soon after the program was stopped, when nothing of the session waits any more. */
   readonly watching: Promise<void>;
+  /** The file that leads the program to the servers, if it gets them by one. */
+  files: WrittenFiles | undefined;
   readonly #options: SessionOptions;
   readonly #stream: ReturnType<typeof openAcpStream>;
   readonly #connection: ClientConnection;
@@ -297,6 +303,7 @@ class AcpSession {
         emit,
         signal,
       });
+      this.files = files;
       context.defer(() => files.restore());
     }
     const mcpServers: McpServer[] = (byFile ? [] : endpoints).map(({ server: name, url, bridge }) => {
@@ -311,15 +318,17 @@ class AcpSession {
       systemPrompt,
       _meta: Object.keys(allMeta).length === 0 ? undefined : allMeta,
     });
+    // In it, a program with a file waits for its servers as long as that says.
+    const ms = byFile ? maxServersMs : this.#options.startupMs;
     try {
-      return await this.#ask("session/new", params);
+      return await this.#ask("session/new", params, undefined, ms);
     } catch (error) {
       const login = preset?.login;
       const isRefused = error instanceof McpvalsError && error.code === "agent/auth";
       const hasKey = login?.variables.some((variable) => (spec.env[variable] ?? "") !== "");
       if (!isRefused || hasKey !== true || !this.#authMethods.includes(login?.method ?? "")) throw error;
       await this.#ask("authenticate", { methodId: login?.method });
-      return this.#ask("session/new", params);
+      return this.#ask("session/new", params, undefined, ms);
     }
   }
 

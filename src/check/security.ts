@@ -100,7 +100,7 @@ const lateEndMs = 100;
 const repeatedLateEndMs = 2000;
 /** Hostile requests before the one after which the server is down among which the reason is sought, where that one is not. */
 const maxEarlier = 50;
-/** How many of them, the newest, are each repeated by themselves, and may end the server later: before a late end only few others are made. */
+/** A server may end while it answers a later request, so this many before the one at which it was seen to end are each repeated alone. */
 const maxRepeated = 2;
 /** Hostile texts of one sort in an argument that have to show that nothing looks at it before no more of them are sent. */
 const maxUnread = 3;
@@ -147,10 +147,12 @@ class Series {
   readonly #prober: Prober;
   /** Ordinary requests that succeeded. */
   readonly worked: Planned[] = [];
-  /** The others that were refused: their arguments, and the words. */
-  readonly #refused: { readonly args: JsonObject; readonly refusal: string }[] = [];
+  /** All ordinary requests: their arguments, and the words of a refusal before which the server touched nothing. */
+  readonly #ordinary: { readonly args: JsonObject; readonly refusal: string | undefined }[] = [];
   /** How many hostile texts of a sort nothing looked at, by argument and sort. */
   readonly #unread = new Map<string, number>();
+  /** The arguments that the server looks at. */
+  readonly #looked = new Set<string>();
   /** Undefined: the server did not start. */
   #session: Session | undefined;
   /** How the last request ended. */
@@ -177,7 +179,7 @@ class Series {
     for (const [index, step] of ordered.entries()) {
       if (!this.isReachable || slow > maxSlowMs) break;
       const { attack } = step.planned;
-      if ((this.#unread.get(sortOf(step)) ?? 0) >= maxUnread) continue;
+      if (this.#isUnread(step)) continue;
       const next = ordered[index + 1];
       const isLastOrdinary = next === undefined || isHostile(next.planned);
       const waits = attack === undefined ? isLastOrdinary : attack.aim === "size";
@@ -195,20 +197,33 @@ class Series {
   }
 
   /**
-   * Counts a hostile text that nothing looks at: the server refuses it at once, in the words of an ordinary request that has no such argument,
-   * as where something else is missing. Where any ordinary request succeeds, what is refused may depend on the text.
+   * Counts a hostile text that nothing looks at: the server touches nothing, and refuses it in the words of the ordinary requests with that argument
+   * and of one without it, as where something else is missing. Where any ordinary request succeeds, what is refused may depend on the text.
    */
   #weighRefusal(step: Step): void {
     const { attack, args = {} } = step.planned;
-    const { refusal } = this.#end;
-    if (refusal === undefined) return;
-    if (attack === undefined) return void this.#refused.push({ args, refusal });
-    const isUnread = this.#refused.some(
-      (each) => each.refusal === refusal && !Object.keys(each.args).some((name) => isAttacked(attack, name)),
+    const refusal = this.#prober.wasQuiet ? this.#end.refusal : undefined;
+    if (attack === undefined) return void this.#ordinary.push({ args, refusal });
+    const { without = [], having = [] } = Object.groupBy(this.#ordinary, (each) =>
+      Object.keys(each.args).some((name) => isAttacked(attack, name)) ? "having" : "without",
     );
-    if (!isUnread || this.worked.length > 0 || !this.#prober.wasQuiet) return;
+    const isSame = (each: { readonly refusal: string | undefined }): boolean => each.refusal === refusal;
+    const isUnread =
+      refusal !== undefined &&
+      this.worked.length === 0 &&
+      without.some(isSame) &&
+      having.length > 0 &&
+      having.every(isSame);
+    if (!isUnread) return void this.#looked.add(attack.parameter);
     const sort = sortOf(step);
     this.#unread.set(sort, (this.#unread.get(sort) ?? 0) + 1);
+  }
+
+  /** Whether a hostile text would show nothing that others of its sort did not. A database that is open is asked without a trace. */
+  #isUnread(step: Step): boolean {
+    const { attack } = step.planned;
+    if (attack === undefined || attack.aim === "sql" || this.#looked.has(attack.parameter)) return false;
+    return (this.#unread.get(sortOf(step)) ?? 0) >= maxUnread;
   }
 
   async #start(): Promise<void> {

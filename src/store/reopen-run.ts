@@ -44,7 +44,7 @@ async function takeOver(folder: string, reopening: Reopening): Promise<RunFolder
   });
   rmSync(join(folder, claimFile), { force: true });
   await writeJournal(folder, reopening);
-  rmSync(join(folder, "result.json"), { force: true });
+  for (const name of ["result.json", "overview.json"]) rmSync(join(folder, name), { force: true });
   return new RunFolder(folder);
 }
 

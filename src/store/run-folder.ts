@@ -18,7 +18,7 @@ import { Journal, type JournalContent, parseStored, readJournal } from "./journa
 /** Default folder of runs, relative to the working folder. */
 export const defaultRunsFolder = join(".mcpvals", "runs");
 
-/** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`. Without a plan it is not a run. */
+/** The folder of one run: `run.json`, `plan.json`, `journal.jsonl`, `attachments/`, and at the end `result.json`, of a large run also `overview.json`. Without a plan it is not a run. */
 export class RunFolder extends Journal {
   readonly path: string;
 

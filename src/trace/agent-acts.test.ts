@@ -74,6 +74,14 @@ describe("a program that lists tools", () => {
     expect(hasNone(trial.lists("1", 3))).toBe(false);
   });
 
+  it("had some where a call was answered", () => {
+    const trial = new ProgramTrial().lists("1", 1);
+    trial.asks("1", 2, "add", { a: 1 });
+    expect(hasNone(trial)).toBe(true);
+    trial.gets("1", 2, { result: text("1") });
+    expect(hasNone(trial)).toBe(false);
+  });
+
   it("got an answer where that was an error, or a fault on purpose", () => {
     const trial = new ProgramTrial().lists("1", 1);
     trial.gets("1", 1, badName);

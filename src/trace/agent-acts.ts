@@ -104,16 +104,18 @@ export const toolsForAgent = perObject(({ tools, hiddenTools }: TraceView): read
   return [...offered.values()];
 });
 
-/** Whether an agent asked for tools and got no answer, though no fault kept it from that. */
+/** Whether an agent asked for tools and got no answer, though no fault kept it from that, and used none. */
 export function gotNoTools({ exchanges }: Pick<TraceView, "exchanges">): boolean {
-  const asked = exchanges.filter(
-    ({ byAgent, request }) => byAgent && request.message["method"] === "tools/list",
+  const asked = Map.groupBy(
+    exchanges.filter(({ byAgent }) => byAgent),
+    ({ request }) => request.message["method"],
   );
-  return asked.length > 0 && asked.every(isUnanswered);
+  const [lists = [], calls = []] = ["tools/list", "tools/call"].map((method) => asked.get(method));
+  return lists.length > 0 && lists.every(isUnanswered) && calls.every(isUnanswered);
 }
 
-function isUnanswered({ answer, cancelled, fault = "delay" }: Exchange): boolean {
-  return (answer === undefined || cancelled !== undefined) && fault === "delay";
+function isUnanswered({ answer, cancelled, fault }: Exchange): boolean {
+  return (answer === undefined || cancelled !== undefined) && (fault === undefined || fault === "delay");
 }
 
 function keyOf({ server, name }: Pick<ToolDeclaration, "server" | "name">): string {

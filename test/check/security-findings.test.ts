@@ -117,6 +117,8 @@ it.skipIf(reason !== undefined)(
       works: counting(`if (path === undefined) return say("done");`),
       differs: counting(`if (path === undefined) throw new Error("no path");`),
       opens: counting(`try { readFileSync(process.cwd() + "/notes/" + path); } catch {}`),
+      roots: counting(`if (path !== undefined && !path.startsWith("/"))
+        try { readFileSync(process.cwd() + "/notes/" + path); } catch {}`),
       runs: `const { execSync } = await import("node:child_process");
         if (path !== undefined) try { execSync("echo '" + path + "'"); } catch {}
         throw new Error("sign in first");`,
@@ -125,10 +127,11 @@ it.skipIf(reason !== undefined)(
     const findings = await securityFindings([process.execPath, "server.mjs"], folder.path);
     const codesOf = (tool: string): readonly string[] =>
       foundInTool(findings, tool).map((each) => each.slice(0, each.indexOf(":")));
-    expect(["refuses", "works", "differs", "opens", "runs"].map(codesOf)).toEqual([
+    expect(["refuses", "works", "differs", "opens", "roots", "runs"].map(codesOf)).toEqual([
       ["not-watched"],
       ["secret-shown"],
       ["secret-shown", "not-watched"],
+      ["secret-shown", "path-escape", "not-watched"],
       ["secret-shown", "path-escape", "not-watched"],
       ["command-injection", "not-watched"],
     ]);

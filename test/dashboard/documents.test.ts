@@ -4,7 +4,9 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -20,6 +22,7 @@ import type {
   TrialDocument,
 } from "../../src/report/documents/documents.ts";
 import { RunRecord } from "../../src/report/documents/run-record.ts";
+import { version } from "../../src/base/version.ts";
 import { finishRun } from "../../src/run/finish-run.ts";
 import { readResult } from "../../src/store/run-files.ts";
 import { RunFolder } from "../../src/store/run-folder.ts";
@@ -539,7 +542,18 @@ it("shows a large run as it was written when it ended, while its result is the o
   expect(kept.durationMs).toBe(Number(`9${before.durationMs}`));
   expect({ ...kept, durationMs: before.durationMs }).toEqual(before);
 
-  // As a run that goes on after it was cut off, or someone with an editor, leaves it.
-  writeFileSync(resultFile, `${readFileSync(resultFile, "utf8")}\n`);
-  expect(await shown()).toEqual(before);
+  const overview = readFileSync(file, "utf8");
+  const original = readFileSync(resultFile, "utf8");
+  for (const [overviewText, resultText, seconds] of [
+    [overview, `${original}\n`, -60],
+    [overview, original, 60],
+    [overview.replace(version, "0.0.1"), original, -60],
+    [overview.slice(0, 100), original, -60],
+  ] as const) {
+    writeFileSync(file, overviewText);
+    writeFileSync(resultFile, resultText);
+    const time = statSync(file).mtimeMs / 1000 + seconds;
+    utimesSync(resultFile, time, time);
+    expect(await shown()).toEqual(before);
+  }
 });

@@ -48,7 +48,7 @@ export async function* readTranscripts(
       });
       for (const session of read?.sessions ?? []) {
         if (!hasContent(session)) {
-          onLeftOut(`${file} has nothing that anybody said or did: it is left out`);
+          onLeftOut(`a session in ${file} is left out: nobody said or did anything in it`);
           continue;
         }
         found += 1;
@@ -62,9 +62,12 @@ export async function* readTranscripts(
   }
 }
 
+/** What a program writes of a session in which nothing happens. */
+const idle: readonly string[] = ["session", "remark", "ran", "usage", "note", "end", "complete"];
+
 /** Whether anybody said or did something in a session, or a part of it could not be read. */
 function hasContent({ entries, damage }: Transcript): boolean {
-  return damage !== undefined || entries.some(({ kind }) => kind !== "session" && kind !== "remark");
+  return damage !== undefined || entries.some(({ kind }) => !idle.includes(kind));
 }
 
 async function look(path: string): Promise<{ readonly place: string; readonly isFolder: boolean }> {

@@ -1,4 +1,4 @@
-import { statSync } from "node:fs";
+import { rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { version } from "../../base/version.ts";
 import type { RunResult } from "../../model/result.ts";
@@ -31,12 +31,21 @@ export async function writeOverview(folder: string, result: RunResult): Promise<
   await writeJson(folder, file, overview);
 }
 
-/** Undefined where there is none, where another version wrote it, and where the result was written after it. Throws `store/corrupt`. */
+/** Removes what is left of one that could not be written. */
+export function removeOverview(folder: string): void {
+  for (const name of [file, `${file}.part`]) rmSync(join(folder, name), { force: true });
+}
+
+/** Undefined where there is none, where it is damaged, where another version wrote it, and where the result was written after it. */
 export function readOverview(folder: string): RunOverview | undefined {
   const stats = statSync(join(folder, file), { throwIfNoEntry: false });
   if (stats === undefined) return undefined;
   const result = statSync(join(folder, "result.json"));
   if (result.mtimeMs > stats.mtimeMs) return undefined;
-  const { mcpvals, resultBytes, run } = readDocument<StoredOverview>(folder, file, ["mcpvals", "run"]);
-  return mcpvals === version && resultBytes === result.size ? run : undefined;
+  try {
+    const { mcpvals, resultBytes, run } = readDocument<StoredOverview>(folder, file, ["mcpvals", "run"]);
+    return mcpvals === version && resultBytes === result.size ? run : undefined;
+  } catch {
+    return undefined;
+  }
 }
