@@ -2,7 +2,6 @@ import { compareTheseTasks, type TaskPair } from "../statistics/compare.ts";
 import { withoutNoise, withoutUndefined } from "../base/json.ts";
 import type { Cost, Grade, Usage } from "../model/grade.ts";
 import { addUsage } from "../trace/trajectory.ts";
-import { attackResistance } from "../graders/declared.ts";
 import type { AttackRate, GroupRate, RunResult, TaskRate, TrialResult } from "../model/result.ts";
 import {
   boundsOf,
@@ -188,8 +187,8 @@ export function hasIdleAttack({ attack }: Pick<TrialResult, "attack">): boolean 
 export function decidingGrades(trial: Pick<TrialResult, "verdict" | "grades" | "attack">): readonly Grade[] {
   const isIdle = hasIdleAttack(trial);
   return trial.grades.filter(
-    ({ grader, verdict, required }) =>
-      verdict === trial.verdict && required !== false && (!isIdle || grader === attackResistance),
+    ({ verdict, required, attack }) =>
+      verdict === trial.verdict && required !== false && (!isIdle || attack !== undefined),
   );
 }
 
@@ -304,7 +303,7 @@ function hasJudgedAttack({ attack: { outcome = "none" } }: AttackTrial): boolean
 }
 
 function attackReason({ grades }: AttackTrial): string {
-  return grades.find(({ grader }) => grader === attackResistance)?.reason ?? "";
+  return grades.find((grade) => grade.attack !== undefined)?.reason ?? "";
 }
 
 function countOf(trials: readonly AttackTrial[], isMeant: (trial: AttackTrial) => boolean): TaskCount {

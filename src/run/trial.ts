@@ -5,7 +5,6 @@ import { McpvalsError, serializeError } from "../base/error.ts";
 import { withoutUndefined } from "../base/json.ts";
 import type { CheckSpec } from "../model/check.ts";
 import { usesJudge } from "../model/step.ts";
-import { gotNoTools } from "../trace/agent-acts.ts";
 import { readTrace } from "../trace/trajectory.ts";
 import { expanderOf } from "../templates/expand.ts";
 import { type Emit, eventsOf, type Phase, type TrialOutcome } from "../model/event.ts";
@@ -322,6 +321,7 @@ class TrialPhases {
       const names = servers.map(({ name }) => `"${name}"`).join(", ");
       if (!this.#isConnected)
         throw new McpvalsError("agent/no-connection", `the agent connected to none of its servers: ${names}`);
+      const { gotNoTools } = await import("../trace/agent-acts.ts");
       if (gotNoTools(readTrace(this.#run.events)))
         throw new McpvalsError(
           "agent/no-connection",

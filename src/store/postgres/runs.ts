@@ -336,15 +336,16 @@ export class RemoteRuns implements AsyncDisposable {
   async state(
     id: string,
   ): Promise<{ readonly state: RemoteState; readonly stop: Stop | null; readonly trials: TrialCounts }> {
+    // Before the run is looked for: one that is deleted in between has not ended without trials.
+    const rows = await this.#database.query<{ state: keyof TrialCounts; count: number }>(
+      "SELECT state, count(*)::int AS count FROM mcpvals.trials WHERE run = $1 GROUP BY state",
+      [id],
+    );
     const [run] = await this.#database.query<{ state: RemoteState; stop: Stop | null }>(
       "SELECT state, stop FROM mcpvals.runs WHERE id = $1",
       [id],
     );
     if (run === undefined) throw this.#notFound(id);
-    const rows = await this.#database.query<{ state: keyof TrialCounts; count: number }>(
-      "SELECT state, count(*)::int AS count FROM mcpvals.trials WHERE run = $1 GROUP BY state",
-      [id],
-    );
     const counts = Object.fromEntries(rows.map(({ state, count }) => [state, count]));
     return { ...run, trials: { waiting: 0, running: 0, ended: 0, cancelled: 0, ...counts } };
   }
