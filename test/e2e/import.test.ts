@@ -180,7 +180,7 @@ test("a session in which nothing happened, which Gemini CLI leaves behind when i
   copyFileSync(place("gemini"), join(folder.path, "chats", "whole.jsonl"));
   const { result, stderr } = await importInto(folder.path, "chats");
   expect(result.trials).toHaveLength(1);
-  expect(stderr).toContain(`${name} has nothing that anybody said or did: it is left out`);
+  expect(stderr).toContain(`${name} is left out: nobody said or did anything in it`);
 });
 
 test("tools of servers that are not named make a session an error, not a session without calls", async () => {
