@@ -7,7 +7,6 @@ import type { RunFolder } from "../store/run-folder.ts";
 export async function finishRun(folder: RunFolder, result: RunResult, plan?: Plan): Promise<void> {
   await folder.finish(result, plan);
   if (!isLargeJournal(folder.path)) return;
-  const { removeOverview, writeOverview } = await import("../report/documents/overview.ts");
-  // On a full disk, for example, the dashboard makes it of the result.
-  await writeOverview(folder.path, result).catch(() => removeOverview(folder.path));
+  const { writeOverview } = await import("../report/documents/overview.ts");
+  await writeOverview(folder.path, result);
 }

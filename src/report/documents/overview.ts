@@ -17,8 +17,8 @@ interface StoredOverview {
 }
 
 /**
- * Writes what the dashboard shows of a run into the folder that has its result: to make it again takes a second for 100,000 trials. Throws
- * what the file system throws.
+ * Writes what the dashboard shows of a run into the folder that has its result: to make it again takes a second for 100,000 trials. Where it
+ * cannot be written, as on a full disk, there is none. Never rejects because of that.
  */
 export async function writeOverview(folder: string, result: RunResult): Promise<void> {
   const trials = new EndedTrials();
@@ -28,12 +28,9 @@ export async function writeOverview(folder: string, result: RunResult): Promise<
     resultBytes: statSync(join(folder, "result.json")).size,
     run: trials.overview(result),
   };
-  await writeJson(folder, file, overview);
-}
-
-/** Removes what is left of one that could not be written. */
-export function removeOverview(folder: string): void {
-  for (const name of [file, `${file}.part`]) rmSync(join(folder, name), { force: true });
+  await writeJson(folder, file, overview).catch(() => {
+    for (const name of [file, `${file}.part`]) rmSync(join(folder, name), { force: true });
+  });
 }
 
 /** Undefined where there is none, where it is damaged, where another version wrote it, and where the result was written after it. */
