@@ -15,8 +15,6 @@ export interface Prober {
   readonly hasCredentials: boolean;
   /** Whether a header of these has a token. */
   readonly hasToken: boolean;
-  /** Whether it was seen that the server touched nothing in the last probe but `/proc`, where programs read how much memory they use. */
-  readonly wasQuiet: boolean;
   /** Starts the server once more, or prepares for reaching it. Throws McpvalsError when that fails. */
   start(options?: StartOptions): Promise<ProbedServer>;
   /** Starts the server and begins a session. Ends the probe where there is none; throws as `start`. */

@@ -102,8 +102,6 @@ const repeatedLateEndMs = 2000;
 const maxEarlier = 50;
 /** A server may end while it answers a later request, so this many before the one at which it was seen to end are each repeated alone. */
 const maxRepeated = 2;
-/** Hostile texts of one sort in an argument that have to show that nothing looks at it before no more of them are sent. */
-const maxUnread = 3;
 /** Requests of one tool, prompt or template that get no answer in time before no more of them are made. */
 const maxHangs = 2;
 /**
@@ -126,8 +124,6 @@ interface CallEnd {
   readonly isAnswered: boolean;
   /** What it adds to the time of slow hostile requests. */
   readonly slowMs: number;
-  /** The words in which it was refused; undefined: it was not. */
-  readonly refusal?: string | undefined;
 }
 
 function isHostile({ attack }: Planned): boolean {
@@ -147,12 +143,6 @@ class Series {
   readonly #prober: Prober;
   /** Ordinary requests that succeeded. */
   readonly worked: Planned[] = [];
-  /** All ordinary requests: their arguments, and the words of a refusal before which the server touched nothing. */
-  readonly #ordinary: { readonly args: JsonObject; readonly refusal: string | undefined }[] = [];
-  /** How many hostile texts of a sort nothing looked at, by argument and sort. */
-  readonly #unread = new Map<string, number>();
-  /** The arguments that the server looks at. */
-  readonly #looked = new Set<string>();
   /** Undefined: the server did not start. */
   #session: Session | undefined;
   /** How the last request ended. */
@@ -179,13 +169,11 @@ class Series {
     for (const [index, step] of ordered.entries()) {
       if (!this.isReachable || slow > maxSlowMs) break;
       const { attack } = step.planned;
-      if (this.#isUnread(step)) continue;
       const next = ordered[index + 1];
       const isLastOrdinary = next === undefined || isHostile(next.planned);
       const waits = attack === undefined ? isLastOrdinary : attack.aim === "size";
       await this.#make(step, waits ? lateEndMs : 0);
       slow += this.#end.slowMs;
-      this.#weighRefusal(step);
       if (attack !== undefined && this.#end.isDown) await this.#explain(step);
       else if (attack !== undefined) this.#earlier = [...this.#earlier, step].slice(-maxEarlier);
       hangs += this.#end.hangs ? 1 : 0;
@@ -194,36 +182,6 @@ class Series {
       if (this.isReachable && (this.#end.hangs || this.#end.isDown)) await this.#start();
     }
     await this.#relist();
-  }
-
-  /**
-   * Counts a hostile text that nothing looks at: the server touches nothing, and refuses it in the words of the ordinary requests with that argument
-   * and of one without it, as where something else is missing. Where any ordinary request succeeds, what is refused may depend on the text.
-   */
-  #weighRefusal(step: Step): void {
-    const { attack, args = {} } = step.planned;
-    const refusal = this.#prober.wasQuiet ? this.#end.refusal : undefined;
-    if (attack === undefined) return void this.#ordinary.push({ args, refusal });
-    const { without = [], having = [] } = Object.groupBy(this.#ordinary, (each) =>
-      Object.keys(each.args).some((name) => isAttacked(attack, name)) ? "having" : "without",
-    );
-    const isSame = (each: { readonly refusal: string | undefined }): boolean => each.refusal === refusal;
-    const isUnread =
-      refusal !== undefined &&
-      this.worked.length === 0 &&
-      without.some(isSame) &&
-      having.length > 0 &&
-      having.every(isSame);
-    if (!isUnread) return void this.#looked.add(attack.parameter);
-    const sort = sortOf(step);
-    this.#unread.set(sort, (this.#unread.get(sort) ?? 0) + 1);
-  }
-
-  /** Whether a hostile text would show nothing that others of its sort did not. A database that is open is asked without a trace. */
-  #isUnread(step: Step): boolean {
-    const { attack } = step.planned;
-    if (attack === undefined || attack.aim === "sql" || this.#looked.has(attack.parameter)) return false;
-    return (this.#unread.get(sortOf(step)) ?? 0) >= maxUnread;
   }
 
   async #start(): Promise<void> {
@@ -245,8 +203,7 @@ class Series {
       if (kind !== "none" && !client.isLost) await client.request("ping");
       if (waitMs > 0) await client.waitForLoss(waitMs);
       const isAnswered = isAnswer(answer);
-      const refusal = succeeded || !isAnswered ? undefined : JSON.stringify(answer);
-      return { hangs: kind === "none", isDown: !answersPing, isAnswered, slowMs: took, refusal };
+      return { hangs: kind === "none", isDown: !answersPing, isAnswered, slowMs: took };
     };
     const ordinaryProbe = "tool" in planned ? "call" : "read";
     const end = await this.#prober.probe(isHostile(planned) ? "attack" : ordinaryProbe, work, about);
@@ -255,7 +212,6 @@ class Series {
       isDown: client.isLost || end?.isDown === true,
       isAnswered: end?.isAnswered === true,
       slowMs: end?.slowMs ?? 0,
-      refusal: end?.refusal,
     };
   }
 

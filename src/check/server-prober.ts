@@ -112,10 +112,6 @@ class ServerProber implements Prober, AsyncDisposable {
     this.#options = options;
   }
 
-  get wasQuiet(): boolean {
-    return this.#world?.wasQuiet === true;
-  }
-
   async start(options?: StartOptions): Promise<ProbedServer> {
     const host = await this.#startHost(options);
     return {

@@ -50,8 +50,6 @@ export type SeenAccess = Omit<EventOf<"server.access">, "type" | "server" | "seq
 export class World implements AsyncDisposable {
   /** How the server is started in it. */
   readonly spec: StdioServerSpec;
-  /** Whether system calls are recorded, and the last look found none but reads of `/proc`, as of the memory in use. */
-  wasQuiet = false;
   readonly #root: string;
   readonly #folders: readonly GivenFolder[];
   /** The folders of the program, the innermost first. */
@@ -245,11 +243,7 @@ export class World implements AsyncDisposable {
     // Git writes its index again when only the times of files differ.
     const isRefreshed = (path: string): boolean =>
       isGitIndex(path) && before.has(path) && before.get(path)?.content === this.#files.get(path)?.content;
-    const accesses = await this.#readLog();
-    this.wasQuiet =
-      this.#isTraced &&
-      accesses.every(({ access, target }) => access === "read" && target.startsWith("/proc/"));
-    const traced = accesses.flatMap(({ isMode, isFolder, ...each }): SeenAccess[] => {
+    const traced = (await this.#readLog()).flatMap(({ isMode, isFolder, ...each }): SeenAccess[] => {
       const target = this.#name({ ...each, ...exact({ isMode, isFolder }) });
       if (target === undefined) return [];
       const isFile = each.access !== "connect" && each.access !== "resolve";
