@@ -31,7 +31,7 @@ import { environmentAtHome, type HomeOptions } from "./home.ts";
 import { withModelProxy } from "./model-proxy.ts";
 import { MessageBudget, parseObject, ProgramLines, repeatedKeyProblem } from "./program-lines.ts";
 import { type McpClient, presetNamed } from "./programs/presets.ts";
-import { type WrittenFiles, writeClientFiles } from "./write-client-files.ts";
+import { type WrittenFiles, writeClientFiles, writeMcpConfigFile } from "./write-client-files.ts";
 
 export interface AcpAgentOptions extends HomeOptions {
   /** Version of mcpvals, for the agent. */
@@ -57,7 +57,7 @@ export function createAcpAgent(spec: AcpAgentSpec, options: AcpAgentOptions): Ag
       context.signal.throwIfAborted();
       const home = await environmentAtHome(spec, context, options);
       await withModelProxy({ ...spec, env: home }, context, (env) =>
-        playSession({ ...spec, env }, context, options),
+        withServersFile({ ...spec, env }, context, (complete) => playSession(complete, context, options)),
       );
     },
   };
@@ -90,6 +90,22 @@ async function playSession(
   await session.files?.restore();
   // A program that crashes with its answer may not have done what the answer says.
   if (program.endedBadly) throw program.exitedError("after its last turn");
+}
+
+/** Plays while a file exists that leads the program to the servers, if it takes one. */
+async function withServersFile(
+  spec: AcpAgentSpec,
+  { endpoints }: AgentContext,
+  play: (spec: AcpAgentSpec) => Promise<void>,
+): Promise<void> {
+  const flag = presetNamed(spec.preset)?.acp.serversFlag;
+  if (flag === undefined) return play(spec);
+  const file = await writeMcpConfigFile(endpoints, spec.connect, spec.preset);
+  try {
+    await play({ ...spec, args: [...spec.args, flag, file.path] });
+  } finally {
+    file.remove();
+  }
 }
 
 interface SessionOptions extends Required<Omit<AcpAgentOptions, keyof HomeOptions>> {
@@ -319,7 +335,7 @@ class AcpSession {
       _meta: Object.keys(allMeta).length === 0 ? undefined : allMeta,
     });
     // In it, a program with a file waits for its servers as long as that says.
-    const ms = byFile ? maxServersMs : this.#options.startupMs;
+    const ms = byFile || preset?.serversFlag !== undefined ? maxServersMs : this.#options.startupMs;
     try {
       return await this.#ask("session/new", params, undefined, ms);
     } catch (error) {

@@ -1,4 +1,5 @@
 import { getEventListeners } from "node:events";
+import { existsSync } from "node:fs";
 import { realpath } from "node:fs/promises";
 import { describe, expect, it } from "vitest";
 import { type AcpAgentOptions, createAcpAgent } from "../../src/agents/acp.ts";
@@ -91,6 +92,17 @@ describe("an agent that speaks ACP", () => {
   ])("has on record what %s does not show its model: %j", async (preset, hides) => {
     const { events } = await play({ prompt: "say hi", spec: { preset } });
     expect(eventsOf(events, "agent.started")[0]?.hides).toEqual(hides);
+  });
+
+  it("leads qwen-code to servers by a file too, since it does not wait for those of the session", async () => {
+    const endpoint = await openTestEndpoint("files");
+    const spec = { preset: "qwen-code" } as const;
+    const { events } = await play({ users: ["file"], endpoints: [endpoint], spec });
+    const [path = "", text = ""] = eventsOf(events, "agent.message")[0]?.text.split(/\n(.*)/s) ?? [];
+    expect(JSON.parse(text)).toEqual({
+      mcpServers: { files: { httpUrl: endpoint.url, discoveryTimeoutMs: 300_000 } },
+    });
+    expect(existsSync(path)).toBe(false);
   });
 
   it("plays all turns in one session of one process, and stops early without an error", async () => {

@@ -95,15 +95,14 @@ describe.each(realAgents)("$preset", (agent) => {
     ]);
   });
 
-  // As under load, where a program needs long to connect. Over ACP, Qwen Code goes on without a server after 5 seconds.
+  // Longer than Claude Code, Qwen Code and opencode wait by default; opencode has one limit for this and for calls.
   test.each(types)("does not fail by a server that is slow to list its tools, as %s", async (type) => {
-    const faults = [{ kind: "delay", method: "tools/list", delay: "15s" }];
+    const faults = [{ kind: "delay", method: "tools/list", delay: "40s" }];
     const { trial, stderr } = await play(agent, type, { faults });
-    const isPatient = agent.preset !== "qwen-code" || type !== "acp";
     expect(
       [trial?.verdict, trial?.error?.code, trial?.tools?.mcpToolCalls],
       JSON.stringify(trial) + stderr,
-    ).toEqual(isPatient ? ["pass", undefined, 1] : ["error", "agent/no-connection", 0]);
+    ).toEqual(agent.preset === "opencode" ? ["error", "agent/no-connection", 0] : ["pass", undefined, 1]);
   });
 
   test.each(types)("is an error when its model refuses, as %s", async (type) => {

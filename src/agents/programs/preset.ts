@@ -112,6 +112,8 @@ export interface AcpForm extends ProgramForm {
   readonly options: Omit<OptionWays, "permissions">;
   /** Its own config file leads it to the servers; otherwise the session does. */
   readonly usesClientFile?: true;
+  /** Its argument before the path of a file with the servers: it waits for these, and not for those that the session names. */
+  readonly serversFlag?: string;
   /** It accepts servers by URL only, and ignores others. */
   readonly httpOnly?: true;
   /** The session mode in which it asks for permission, where another mode may be its default. */

@@ -84,6 +84,7 @@ export const qwenCode: Preset = {
     env,
     package: "@qwen-code/qwen-code",
     hides: ["instructions"],
+    serversFlag: "--mcp-config",
     model: { by: "args", args: common.modelFlag },
     options,
     login: { method: "openai", variables: ["OPENAI_API_KEY"] },
