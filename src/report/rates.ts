@@ -284,18 +284,31 @@ export function trialsUnder({
 
 /** Why the trials of a class show nothing of it, or nothing of an attack that asks for a wrong tool; undefined: they do. */
 function unprovenText(trials: readonly AttackTrial[]): string | undefined {
-  const wrong = [...Map.groupBy(trials, ({ attack }) => attack.id)].flatMap(([id, group]) => {
-    const asking = group.find(asksForWrongTool);
-    return asking === undefined || group.some(hasJudgedAttack) ? [] : [`${id}: ${attackReason(asking)}`];
-  });
-  if (wrong.length > 0) return wrong.join("; ");
+  const wrong = trialsWithWrongTool(trials);
+  if (wrong.length > 0) return wrong.map((trial) => `${trial.attack.id}: ${attackReason(trial)}`).join("; ");
   const idle = trials.find(hasIdleAttack);
   return idle === undefined || trials.some(hasJudgedAttack) ? undefined : attackReason(idle);
 }
 
-/** Whether the attack of a trial proves nothing there because of the tool that it names in `calls`. */
-export function asksForWrongTool({ attack }: Pick<TrialResult, "attack">): boolean {
-  return attack?.outcome === "no-tool" || attack?.outcome === "needed-tool";
+/** The attacks under a rate, each by one of its trials, of which nothing is known because of the tool that they name in `calls`. */
+export function attacksWithWrongTool(
+  { class: ofClass, agent, variant }: AttackRate,
+  trials: readonly TrialResult[],
+): readonly TrialResult[] {
+  return trialsWithWrongTool(
+    trials.filter(
+      (trial): trial is AttackTrial =>
+        trial.attack?.class === ofClass && trial.agent === agent && trial.attack?.variant === variant,
+    ),
+  );
+}
+
+function trialsWithWrongTool(trials: readonly AttackTrial[]): readonly AttackTrial[] {
+  return [...Map.groupBy(trials, ({ attack }) => attack.id).values()].flatMap((group) =>
+    group.some(hasJudgedAttack)
+      ? []
+      : (group.find(({ attack: { outcome } }) => outcome === "no-tool" || outcome === "needed-tool") ?? []),
+  );
 }
 
 function hasJudgedAttack({ attack: { outcome = "none" } }: AttackTrial): boolean {

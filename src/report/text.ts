@@ -18,7 +18,7 @@ import {
   costOf,
   hasIdleAttack,
   isJudged,
-  asksForWrongTool,
+  attacksWithWrongTool,
   decidingGrades,
   unprovenAttacks,
   wasNotRun,
@@ -385,14 +385,14 @@ function unprovenReason(result: RunResult): string {
   const causes = [...Map.groupBy(unproven, ({ why }) => why)].map(
     ([why, group]) => `${listNames(group.map(({ name }) => name))} (${why})`,
   );
-  const wrong = new Set(
-    result.trials.flatMap((trial) => (asksForWrongTool(trial) ? [trial.attack?.class] : [])),
+  const { wrongTool = [], others = [] } = Object.groupBy(unprovenAttacks(result), (rate) =>
+    attacksWithWrongTool(rate, result.trials).length > 0 ? "wrongTool" : "others",
   );
   const hints = [
-    ...(wrong.size === 0 ? [] : ["Name in calls a tool that the agent has and no task needs."]),
-    ...(unprovenAttacks(result).every(({ class: ofClass }) => wrong.has(ofClass))
-      ? []
-      : ["Give the agent tasks in which it gets them, or leave a class out: --attack '!CLASS'."]),
+    ...(wrongTool.length > 0 ? ["Name in calls a tool that the agent has and no task needs."] : []),
+    ...(others.length > 0
+      ? ["Give the agent tasks in which it gets them, or leave a class out: --attack '!CLASS'."]
+      : []),
   ];
   return `Incomplete: nothing is known of these attacks: ${visibleText(causes.join("; "))}. ${hints.join(" ")}`;
 }

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { folderOf, startCli } from "../support/cli.ts";
@@ -80,6 +80,32 @@ it("the dashboard of a database has its runs", async () => {
   const dashboard = startCli(["dashboard", url, "--no-open", "--port", "0"], { cwd: elsewhere.path });
   await dashboard.until(/Dashboard: http/);
   expect(existsSync(join(elsewhere.path, ".mcpvals/runs", id, "result.json"))).toBe(true);
+  dashboard.child.kill("SIGINT");
+  expect((await dashboard.finished).code).toBe(130);
+});
+
+it("the dashboard of a database takes a run that was stopped once", async () => {
+  const stopped = await postgres.createDatabase("stopped");
+  const stopRun = async (): Promise<void> => {
+    const { code } = await startCli(["run", "tasks", "--backend", stopped, "--budget-time", "1ms"], {
+      cwd: here.path,
+    }).finished;
+    expect(code).toBe(3);
+  };
+  await stopRun();
+  using elsewhere = folderOf({});
+  const runs = join(elsewhere.path, ".mcpvals/runs");
+  const results = (): readonly string[] =>
+    readdirSync(runs).filter((run) => existsSync(join(runs, run, "result.json")));
+  const dashboard = startCli(["dashboard", stopped, "--no-open", "--port", "0"], { cwd: elsewhere.path });
+  await dashboard.until(/Dashboard: http/);
+  const first = results();
+  expect(first).toHaveLength(1);
+  rmSync(join(runs, first[0] ?? "", "result.json"));
+  await stopRun();
+  // Runs are taken in their order.
+  await expect.poll(results).toHaveLength(1);
+  expect(results()).not.toEqual(first);
   dashboard.child.kill("SIGINT");
   expect((await dashboard.finished).code).toBe(130);
 });

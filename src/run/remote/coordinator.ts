@@ -136,8 +136,15 @@ export async function copyRuns(
 ): Promise<void> {
   const runs = await RemoteRuns.open(url);
   const { onNote: _, ...quiet } = options;
+  /** The version of each run that had ended when it was taken. */
+  const ended = new Map<string, string>();
   const copy = async (): Promise<void> => {
-    for (const { id } of await runs.list()) if (!signal.aborted) await bring(runs, id, quiet);
+    for (const { id, state, version } of await runs.list()) {
+      if (signal.aborted) return;
+      if (ended.get(id) === version) continue;
+      await bring(runs, id, quiet);
+      if (state === "ended") ended.set(id, version);
+    }
   };
   await runs.use(copy);
   void (async () => {

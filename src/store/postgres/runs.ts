@@ -307,9 +307,11 @@ export class RemoteRuns implements AsyncDisposable {
     throw new McpvalsError("store/corrupt", `a file of the run is not in ${this.name}: ${sha256}`);
   }
 
-  /** Ids of all runs, oldest first, and whether they go on. */
-  list(): Promise<readonly { readonly id: string; readonly state: RemoteState }[]> {
-    return this.#database.query("SELECT id, state FROM mcpvals.runs ORDER BY submitted_at, id");
+  /** Ids of all runs, oldest first, and whether they go on; `version` changes whenever the run's state does. */
+  list(): Promise<readonly { readonly id: string; readonly state: RemoteState; readonly version: string }[]> {
+    return this.#database.query(
+      "SELECT id, state, xmin::text AS version FROM mcpvals.runs ORDER BY submitted_at, id",
+    );
   }
 
   /** Runs of which trials can be taken, oldest first. */
