@@ -231,7 +231,7 @@ export const errorCatalogue = {
     "An agent program reported that it could not act. Its message gives the reason: usually the API key, the model or the network.",
   ),
   "agent/no-connection": environment(
-    "An agent program connected to none of its servers, or ended before any of them had listed its tools. Its own config may contain a server of the same name, which it used instead: rename one of them. If a task needs no servers, give it none. If the program does not wait, run fewer trials at once (`--concurrency`).",
+    "An agent program connected to none of its servers, or ended before any of them had listed its tools. Its own config may contain a server of the same name, which it used instead: rename one of them. If a task needs no servers, give it none. If the program does not wait, run fewer trials at once (`--concurrency`). It reaches servers at 127.0.0.1, so that the machine needs its loopback interface.",
   ),
   "agent/home": environment(
     "A trial of an agent program cannot have a home of its own: its login cannot be read, or a folder above its workspace has instructions that it would read. The message names the file: move it away.",

@@ -4,12 +4,13 @@ import { describe, expect, it } from "vitest";
 import { createAcpAgent } from "../../src/agents/acp.ts";
 import { ConversationOutput, createCommandAgent, type TurnResult } from "../../src/agents/command.ts";
 import type { Config } from "../../src/formats/config/config-schema.ts";
-import type { TrialResult } from "../../src/model/result.ts";
+import type { RunResult, TrialResult } from "../../src/model/result.ts";
 import { evaluate } from "../../src/evaluate.ts";
 import type { ServerConfig } from "../e2e/support.ts";
 import { eventsOf, type PlayedProgram, playProgram } from "../support/agent-context.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { lyingAddress, lyingServer } from "../support/hostile.ts";
+import { hasNamespaces, runWithoutLoopback } from "../support/no-loopback.ts";
 import { acpAgent, commandAgent } from "../support/programs.ts";
 import { type AgentPreset, agentPresets, type CommandOutput } from "../../src/agents/programs/presets.ts";
 
@@ -248,6 +249,20 @@ describe("a program that connected to none of its servers proves nothing", () =>
   ])("%s", async (_, actions, variant, expected) => {
     const agent = { ...agentThat(...actions), stdin: true };
     expect(await trialOf({ servers: { calc }, agent, workflows, ...variant })).toMatchObject(expected);
+  });
+
+  it.skipIf(!hasNamespaces)("and it is said when nothing could connect, for want of loopback", () => {
+    const agent = { ...agentThat(answer), stdin: true };
+    using folder = folderOf({
+      "mcp-eval.config.json": { servers: { calc }, agents: { it: agent }, workflows },
+    });
+    const { stdout } = runWithoutLoopback(folder.path, "run", "--reporter", "json");
+    const { trials } = JSON.parse(stdout) as RunResult;
+    expect(trials[0]?.error).toMatchObject({
+      code: "agent/no-connection",
+      message:
+        "no program can reach the servers: this machine has no connection to its own address 127.0.0.1 (ENETUNREACH)",
+    });
   });
 });
 

@@ -1,4 +1,3 @@
-import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -7,8 +6,9 @@ import type { RunResult } from "../../src/model/result.ts";
 import { RecordReplay } from "../../src/run/record-replay.ts";
 import { createRedactor } from "../../src/trace/redact.ts";
 import { fixtureServer } from "../e2e/support.ts";
-import { builtMain, folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
+import { folderOf, type HereOutcome, root, runHere } from "../support/cli.ts";
 import { type FakeReply, startFakeProvider } from "../support/fake-provider.ts";
+import { hasNamespaces, runWithoutLoopback } from "../support/no-loopback.ts";
 import { lastRunBelow } from "../support/records.ts";
 
 const model = "anthropic/claude-sonnet-4-5";
@@ -169,17 +169,10 @@ describe("a run that is replayed", () => {
   });
 });
 
-const hasNamespaces = spawnSync("unshare", ["-rn", "true"]).status === 0;
-
 it.skipIf(!hasNamespaces)("a replay needs no network, not even loopback", async () => {
   using first = await recorded();
   const { path } = first.folder;
-  const args = ["-rn", process.execPath, builtMain, "run", "--replay", "recordings"];
-  const { status, stdout } = spawnSync("unshare", args, {
-    cwd: path,
-    env: { PATH: process.env["PATH"], HOME: path },
-    encoding: "utf8",
-  });
+  const { status, stdout } = runWithoutLoopback(path, "run", "--replay", "recordings");
   expect([status, stdout]).toEqual([0, expect.stringContaining("1 passed")]);
   expect(trajectoryOf(lastRunBelow(path).events)).toBe(trajectoryOf(first.events));
 });

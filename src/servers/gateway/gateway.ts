@@ -1,9 +1,9 @@
 import { maxMessageBytes, maxOpenBytes } from "../../base/limits.ts";
-import { McpvalsError, messageOf } from "../../base/error.ts";
+import { codeOf, McpvalsError, messageOf } from "../../base/error.ts";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect } from "node:net";
 import { extname } from "node:path";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -42,7 +42,7 @@ export class Gateway {
     this.#main = main;
   }
 
-  /** Opens one server to the agent of one trial. */
+  /** Opens one server to the agent of one trial. Throws McpvalsError `agent/no-connection` on a machine without loopback. */
   async open(route: GatewayRoute): Promise<GatewayEndpoint> {
     if (this.#isClosed) throw new Error("the gateway is closed");
     this.#listening ??= this.#listen();
@@ -93,7 +93,22 @@ export class Gateway {
     server.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
-    return server;
+    const { port } = server.address() as AddressInfo;
+    const itself = connect(port, "127.0.0.1");
+    try {
+      // It listens also where no program could reach it.
+      await once(itself, "connect");
+      return server;
+    } catch (cause) {
+      server.close();
+      throw new McpvalsError(
+        "agent/no-connection",
+        `no program can reach the servers: this machine has no connection to its own address 127.0.0.1 (${codeOf(cause)})`,
+        { hint: "Bring up its loopback interface, as `ip link set lo up` does on Linux.", cause },
+      );
+    } finally {
+      itself.destroy();
+    }
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
