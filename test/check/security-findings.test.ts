@@ -298,15 +298,14 @@ it.skipIf(reason !== undefined)(
       "node_modules/words/index.cjs": `exports.word = "text";`,
     });
     const command = [process.execPath, join(folder.path, "server.mjs")];
-    for (const cwd of [folder.path, "/usr"]) {
-      const findings = await securityFindings(command, cwd);
+    const checks = [folder.path, "/usr"].map((cwd) => securityFindings(command, cwd));
+    for (const findings of await Promise.all(checks))
       expect(Object.keys(writing).map((tool) => foundInTool(findings, tool))).toEqual([
         ["read-only: it wrote {server}/data.txt"],
         [],
         [expect.stringContaining("read-only: it wrote ~/.config/autostart")],
         [],
       ]);
-    }
     expect(existsSync(join(folder.path, "data.txt"))).toBe(false);
   },
 );

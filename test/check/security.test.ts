@@ -13,6 +13,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { mapValues } from "../../src/base/json.ts";
+import type { CheckOptions } from "../../src/check.ts";
 import type { CapabilityProfile } from "../../src/model/check.ts";
 import { folderOf, root, runHere } from "../support/cli.ts";
 import { defaultSandbox } from "../../src/model/sandbox.ts";
@@ -95,26 +96,25 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
     using folder = project();
     const profileFindings = async (
       port: string,
-      update: boolean,
-      security = true,
+      snapshot: string,
+      rest: CheckOptions = {},
     ): Promise<readonly string[]> => {
       const command = [process.execPath, reaching, port, "notes"];
-      const options = {
-        security,
-        calls: "none",
-        cwd: folder.path,
-        snapshot: "s.json",
-        update,
-      } as const;
+      const options = { security: true, calls: "none", cwd: folder.path, snapshot, ...rest } as const;
       const { findings } = await checked(command, options);
       const codes = ["security/profile", "security/not-watched"];
       return findings.flatMap(({ code, message }) => (codes.includes(code) ? message : []));
     };
-    await profileFindings("7001", true, false);
-    expect(await profileFindings("7002", false)).toEqual([expect.stringContaining("has no profile")]);
-    await profileFindings("7001", true);
-    expect(await profileFindings("7001", false)).toEqual([]);
-    expect(await profileFindings("7002", false)).toEqual(["connect: 127.0.0.1:7002 is not in the profile"]);
+    await profileFindings("7001", "without.json", { update: true, security: false });
+    copyFileSync(join(folder.path, "without.json"), join(folder.path, "s.json"));
+    const [ofNone] = await Promise.all([
+      profileFindings("7002", "without.json"),
+      profileFindings("7001", "s.json", { update: true }),
+    ]);
+    expect(ofNone).toEqual([expect.stringContaining("has no profile")]);
+    expect(await Promise.all([profileFindings("7001", "s.json"), profileFindings("7002", "s.json")])).toEqual(
+      [[], ["connect: 127.0.0.1:7002 is not in the profile"]],
+    );
   });
 
   it("has in the profile what prompts and templates touch, and compares it unless the committed one is older", async () => {
@@ -132,15 +132,15 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
     const writes = `(await import("node:fs")).writeFileSync(process.env.HOME + "/asked", path); return ${text};`;
     using folder = folderOf({ "server.mjs": serverOf(writes) });
     const file = join(folder.path, "s.json");
-    const found = async (update: boolean): Promise<readonly unknown[]> => {
-      const options = { security: true, calls: "none", cwd: folder.path, snapshot: file, update } as const;
+    const found = async (cwd: string, update: boolean): Promise<readonly unknown[]> => {
+      const options = { security: true, calls: "none", cwd, snapshot: "s.json", update } as const;
       const { findings } = await checked([process.execPath, "server.mjs"], options);
       const codes = ["security/profile", "security/not-watched"];
       return findings.flatMap(({ code, place, message }) =>
         codes.includes(code) ? [[code, place, message]] : [],
       );
     };
-    await found(true);
+    await found(folder.path, true);
     const written = JSON.parse(readFileSync(file, "utf8")) as Record<string, { profile: CapabilityProfile }>;
     const [{ profile } = { profile: undefined }] = Object.values(written);
     const { prompts: { ask, p } = {}, resources = {}, sandbox } = profile ?? {};
@@ -151,19 +151,23 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
     ]);
     expect([sandbox?.write, sandbox?.network]).toEqual([["~/asked"], ["host"]]);
     writeFileSync(join(folder.path, "server.mjs"), serverOf(writes.replace("/asked", "/more")));
-    expect(await found(false)).toEqual([
-      ["security/profile", { prompt: "ask" }, "write: ~/more is not in the profile"],
-    ]);
     const older = mapValues(written, ({ profile: { watched, start, tools, sandbox }, ...listing }) => ({
       ...listing,
       profile: { watched, start, tools, sandbox },
     }));
-    writeFileSync(file, JSON.stringify(older));
-    expect(await found(false)).toEqual([
+    using ofOlder = folderOf({
+      // One prompt is enough for it.
+      "server.mjs": serverWith({ t: "return say('done')" }),
+      "s.json": older,
+    });
+    expect(await Promise.all([found(folder.path, false), found(ofOlder.path, false)])).toEqual([
+      [["security/profile", { prompt: "ask" }, "write: ~/more is not in the profile"]],
       [
-        "security/not-watched",
-        {},
-        expect.stringContaining("the profile in the snapshot is of an older version"),
+        [
+          "security/not-watched",
+          {},
+          expect.stringContaining("the profile in the snapshot is of an older version"),
+        ],
       ],
     ]);
   });
