@@ -1,80 +1,51 @@
-import { isJsonObject, type Json, type JsonObject } from "../base/json.ts";
+import { isJsonObject, type Json } from "../base/json.ts";
 import { equalJson } from "./json-difference.ts";
 
-/** Keywords without an effect on validity. */
-const annotations: ReadonlySet<string> = new Set([
-  "title",
-  "description",
-  "default",
-  "examples",
-  "deprecated",
-  "$comment",
-]);
 const maxDepth = 32;
+
+/** A schema with only these keywords, and such without an effect on validity, all of them well-formed. */
+interface PlainSchema {
+  readonly type?: string;
+  readonly enum?: readonly Json[];
+  readonly properties?: Readonly<Record<string, PlainSchema | boolean>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: boolean;
+  readonly items?: PlainSchema | boolean;
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
 
 /**
  * Whether a value is valid against a JSON Schema with common keywords only. False if it is not, and if only the validator can
  * decide. Most calls fit such schemas, and the validator is a thread that takes long to start.
  */
-export function fitsPlainly(schema: Json, value: Json, depth = 0): boolean {
-  if (!isJsonObject(schema) || depth > maxDepth) return schema === true;
-  // Runs for every call: a list of all entries would take longer than the rest.
-  for (const keyword of Object.keys(schema)) {
-    if (annotations.has(keyword)) continue;
-    const wanted = schema[keyword];
-    if (wanted !== undefined && !fitsKeyword(keyword, wanted, value, { schema, depth })) return false;
-  }
-  return true;
+export function fitsPlainly(schema: Json, value: Json): boolean {
+  if (typeof schema !== "object" || schema === null) return schema === true;
+  const isKnownPlain = known.get(schema) ?? isPlain(schema, 0);
+  known.set(schema, isKnownPlain);
+  return isKnownPlain && fits(schema as PlainSchema, value);
 }
 
-function fitsKeyword(
-  keyword: string,
-  wanted: Json,
-  value: Json,
-  { schema, depth }: { readonly schema: JsonObject; readonly depth: number },
-): boolean {
-  switch (keyword) {
-    case "$schema":
-      return isDialect(wanted);
-    case "type":
-      return typeof wanted === "string" && isOfType(value, wanted);
-    case "enum":
-      return Array.isArray(wanted) && (wanted as readonly Json[]).some((each) => equalJson(each, value));
-    case "properties":
-      if (!isJsonObject(wanted)) return false;
-      if (!isJsonObject(value)) return true;
-      return Object.keys(wanted).every((key) => {
-        const member = Object.hasOwn(value, key) ? value[key] : undefined;
-        return member === undefined || fitsPlainly(wanted[key] ?? null, member, depth + 1);
-      });
-    case "required":
-      if (!Array.isArray(wanted)) return false;
-      return (
-        !isJsonObject(value) || wanted.every((key) => typeof key === "string" && Object.hasOwn(value, key))
-      );
-    case "additionalProperties": {
-      if (!isJsonObject(value) || wanted === true) return typeof wanted === "boolean";
-      const { properties = {} } = schema;
-      return (
-        wanted === false &&
-        isJsonObject(properties) &&
-        Object.keys(value).every((key) => Object.hasOwn(properties, key))
-      );
-    }
-    case "items":
-      if (!Array.isArray(value)) return isJsonObject(wanted) || wanted === true;
-      return (value as readonly Json[]).every((item) => fitsPlainly(wanted, item, depth + 1));
-    case "minimum":
-      return typeof wanted === "number" && (typeof value !== "number" || value >= wanted);
-    case "maximum":
-      return typeof wanted === "number" && (typeof value !== "number" || value <= wanted);
-    default:
-      return false;
-  }
+/** Whether schemas are plain: each comes with many calls. */
+const known = new WeakMap<object, boolean>();
+
+function fits(schema: PlainSchema | boolean, value: Json): boolean {
+  if (typeof schema === "boolean") return schema;
+  const { type, enum: allowed, properties = {}, required = [], additionalProperties = true } = schema;
+  const { items = true, minimum = -Infinity, maximum = Infinity } = schema;
+  if (type !== undefined && !isOfType(value, type)) return false;
+  if (allowed?.some((each) => equalJson(each, value)) === false) return false;
+  if (typeof value === "number") return value >= minimum && value <= maximum;
+  if (Array.isArray(value)) return value.every((item: Json) => fits(items, item));
+  if (!isJsonObject(value)) return true;
+  if (!required.every((name) => Object.hasOwn(value, name))) return false;
+  return Object.entries(value).every(([key, member]) => {
+    const own = Object.hasOwn(properties, key) ? properties[key] : undefined;
+    return own === undefined ? additionalProperties : fits(own, member);
+  });
 }
 
-/** Whether a JSON Schema has only common keywords, all of them well-formed, so that {@link fitsPlainly} can decide. */
-export function isPlain(schema: Json, depth = 0): boolean {
+function isPlain(schema: Json, depth: number): boolean {
   if (!isJsonObject(schema) || depth > maxDepth) return typeof schema === "boolean";
   return Object.entries(schema).every(([keyword, wanted]) => isPlainKeyword(keyword, wanted ?? null, depth));
 }

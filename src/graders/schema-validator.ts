@@ -2,12 +2,11 @@ import { maxSchemaParts } from "../base/limits.ts";
 import { extname } from "node:path";
 import { Worker } from "node:worker_threads";
 import { type Json, asObject } from "../base/json.ts";
-import { fitsPlainly, isPlain } from "../expect/plain-schema.ts";
+import { fitsPlainly } from "../expect/plain-schema.ts";
 import type { SchemaCheck, ValidateSchema } from "../expect/tool-result.ts";
 import { listed } from "./grader.ts";
 import { OutOfTime } from "../check/check-view.ts";
 import { shortened } from "../base/visible-text.ts";
-import { perObject } from "../trace/trajectory.ts";
 import { untilAborted } from "../process/deadline.ts";
 import type { SchemaRequest, WorkerMessage } from "./schema-worker.ts";
 
@@ -62,16 +61,13 @@ const maxBatch = 50;
  * can run forever, so both happen in a worker thread, which is started on first use and terminated after a timeout. A value that
  * fits a plain schema needs no thread.
  *
- * Values for the same schema are sent together; if one gets no verdict, each is tried alone. Patterns that repeat groups run in linear
- * time where RE2 supports them; a schema that takes too long is tried once more with all of its patterns in linear time.
+ * Values for the same schema are sent together; if one gets no verdict, each is tried alone.
  */
 export class SchemaValidator implements AsyncDisposable {
   readonly #timeoutMs: number;
   readonly #startTimer: StartTimer;
   #waiting: Job[] = [];
-  /** Schemas, as JSON, that have timed out once: their patterns run in linear time from then on. */
-  readonly #slow = new Set<string>();
-  /** Those that have timed out again; trying them for every call would delay the run. */
+  /** Schemas, as JSON, that have timed out; trying them for every call would delay the run. */
   readonly #hanging = new Set<string>();
   #worker: Worker | undefined;
   #isReady = false;
@@ -91,7 +87,7 @@ export class SchemaValidator implements AsyncDisposable {
   validate(schema: Json, value: Json): Promise<SchemaCheck> {
     if (hasMoreParts(schema, maxSchemaParts))
       return Promise.resolve(ended(`it has more than ${maxSchemaParts.toLocaleString("en")} parts`));
-    if (isPlain(schema) && fitsPlainly(schema, value)) return Promise.resolve({ status: "valid" });
+    if (fitsPlainly(schema, value)) return Promise.resolve({ status: "valid" });
     if (this.#isHanging(schema)) return Promise.resolve(this.#tooLong(schema));
     return new Promise((resolve) => {
       this.#waiting.push({ schema, value, resolve });
@@ -129,7 +125,7 @@ export class SchemaValidator implements AsyncDisposable {
     const values = this.#current.map(({ value }) => value);
     this.#worker ??= this.#start();
     this.#worker.ref();
-    this.#worker.postMessage({ schema, values, linear: this.#isLinear(schema) } satisfies SchemaRequest);
+    this.#worker.postMessage({ schema, values } satisfies SchemaRequest);
     this.#limit(this.#isReady ? this.#timeoutMs : startupMs);
   }
 
@@ -157,18 +153,9 @@ export class SchemaValidator implements AsyncDisposable {
     const worker = this.#worker;
     if (first === undefined || worker === undefined) return;
     this.#stopTimer = this.#startTimer(() => {
-      const key = JSON.stringify(first.schema);
-      const isLast = this.#isLinear(first.schema) || patternsOf(first.schema).length === 0;
-      if (this.#current.length === 1) (isLast ? this.#hanging : this.#slow).add(key);
-      this.#giveUp(worker, this.#tooLong(first.schema), !isLast);
+      if (this.#current.length === 1) this.#hanging.add(JSON.stringify(first.schema));
+      this.#giveUp(worker, this.#tooLong(first.schema));
     }, milliseconds);
-  }
-
-  #isLinear(schema: Json): boolean {
-    const isObject = typeof schema === "object" && schema !== null;
-    return (
-      (isObject && repeatsGroups(schema)) || (this.#slow.size > 0 && this.#slow.has(JSON.stringify(schema)))
-    );
   }
 
   #isHanging(schema: Json): boolean {
@@ -181,12 +168,12 @@ export class SchemaValidator implements AsyncDisposable {
     return ended(`checking a value against it takes over ${this.#timeoutMs} ms${named}`);
   }
 
-  /** Ends the current jobs with `check`, unless each is tried alone or all `again`. */
-  #giveUp(worker: Worker, check: SchemaCheck, again = false): void {
+  /** Ends the only current job with `check`; of several, each is tried alone. */
+  #giveUp(worker: Worker, check: SchemaCheck): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;
     void worker.terminate();
-    if (again || this.#current.length > 1) {
+    if (this.#current.length > 1) {
       this.#waiting = [...this.#current, ...this.#waiting];
       this.#alone += this.#current.length;
       this.#current = [];
@@ -209,11 +196,6 @@ function hasMoreParts(schema: Json, max: number): boolean {
   for (const _ of partsOf(schema)) if (++parts > max) return true;
   return false;
 }
-
-/** Whether patterns of a schema repeat a group, such as `(a+)+`: only those can take exponential time in V8. */
-const repeatsGroups = perObject((schema: Json & object) =>
-  patternsOf(schema).some((pattern) => /\)[*+{]/.test(pattern)),
-);
 
 /** The patterns of a schema, each once. */
 function patternsOf(schema: Json): readonly string[] {

@@ -6,15 +6,10 @@ import { previewJson } from "../base/read-json.ts";
 import type { SchemaCheck, SchemaError } from "../expect/tool-result.ts";
 import type { JsonObject } from "../base/json.ts";
 
-type RegExpEngine = NonNullable<NonNullable<Options["code"]>["regExp"]>;
-type RegExpLike = ReturnType<RegExpEngine>;
-
 /** Values to validate; answered with their checks. */
 export interface SchemaRequest {
   readonly schema: unknown;
   readonly values: readonly unknown[];
-  /** Whether patterns run in linear time where RE2 supports them; most are slower then. */
-  readonly linear: boolean;
 }
 
 /** `ready` comes once, before the first answer. */
@@ -42,16 +37,11 @@ const compiled = new Map<string, ValidateFunction | Error>();
 parentPort?.on("message", (request: SchemaRequest) => void answer(request));
 parentPort?.postMessage("ready" satisfies WorkerMessage);
 
-async function answer({ schema, values, linear }: SchemaRequest): Promise<void> {
-  const key = JSON.stringify(schema);
-  const code: Code = { process: withFewErrors };
-  if (linear) code.regExp = await linearPatterns();
-  const compiled = await compiledOf(schema, key, code);
+async function answer({ schema, values }: SchemaRequest): Promise<void> {
+  const compiled = await compiledOf(schema);
   const checks = values.map((value) => validate(compiled, value));
   parentPort?.postMessage(checks satisfies WorkerMessage);
 }
-
-type Code = NonNullable<Options["code"]>;
 
 /**
  * Makes validators stop collecting errors at a limit: joined references double the errors at each level, and a thread that suddenly runs
@@ -62,18 +52,6 @@ function withFewErrors(code: string): string {
     .replaceAll("vErrors.push(", `vErrors.length < ${maxErrors} && vErrors.push(`)
     .replaceAll(/vErrors\.concat\((\w+\.errors)\)/g, `vErrors.concat($1).slice(0, ${maxErrors})`)
     .replaceAll(/vErrors\.length = (\w+)/g, "vErrors.length = Math.min(vErrors.length, $1)");
-}
-
-/** Compiles patterns to run in time linear in the text, where RE2 supports them. */
-async function linearPatterns(): Promise<RegExpEngine> {
-  const { compileEcmaPattern } = await import("../templates/pattern.ts");
-  const engine = (source: string, flags: string): RegExpLike => {
-    const native = new RegExp(source, flags);
-    const linear = compileEcmaPattern(source);
-    // Ajv identifies a pattern by its text, which `native` has.
-    return linear === undefined ? native : Object.assign(native, { test: linear.test.bind(linear) });
-  };
-  return Object.assign(engine, { code: "linear" });
 }
 
 function validate(run: ValidateFunction | Error, value: unknown): SchemaCheck {
@@ -87,11 +65,12 @@ function validate(run: ValidateFunction | Error, value: unknown): SchemaCheck {
 }
 
 /**
- * The validator of a schema, or the error of one that cannot be compiled. `key` is the schema's JSON. The same few schemas come with every
+ * The validator of a schema, or the error of one that cannot be compiled. The same few schemas come with every
  * call, and compiling one takes longer than using it a thousand times.
  */
-async function compiledOf(schema: unknown, key: string, code: Code): Promise<ValidateFunction | Error> {
-  const known = compiled.get(key) ?? (await compile(schema, code).catch(toError));
+async function compiledOf(schema: unknown): Promise<ValidateFunction | Error> {
+  const key = JSON.stringify(schema);
+  const known = compiled.get(key) ?? (await compile(schema).catch(toError));
   if (key.length <= maxKeptLength && compiled.size < keptSchemas) compiled.set(key, known);
   return known;
 }
@@ -100,7 +79,7 @@ function toError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }
 
-async function compile(schema: unknown, code: Code): Promise<ValidateFunction> {
+async function compile(schema: unknown): Promise<ValidateFunction> {
   if (
     typeof schema !== "boolean" &&
     (typeof schema !== "object" || schema === null || Array.isArray(schema))
@@ -112,7 +91,9 @@ async function compile(schema: unknown, code: Code): Promise<ValidateFunction> {
   // Throws for an invalid schema. Only a meta-schema with `$async` gives a promise.
   void (await dialectChecker(dialect)).validateSchema(plain, true);
   // An instance of its own, since the names in one schema must not reach another.
-  return (await createAjv(dialect, { validateSchema: false, code })).compile(plain);
+  return (await createAjv(dialect, { validateSchema: false, code: { process: withFewErrors } })).compile(
+    plain,
+  );
 }
 
 /** MCP schemas are JSON Schema 2020-12 unless `$schema` says otherwise (MCP 2025-11-25, "JSON Schema usage"). */

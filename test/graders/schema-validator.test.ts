@@ -19,10 +19,9 @@ const sum: Json = {
   required: ["sum"],
   additionalProperties: false,
 };
-/** Patterns that V8 tries for years; the second cannot take linear time. */
-const manyWays = `^${"a*".repeat(12)}`;
-const slow: Json = { type: "string", pattern: `${manyWays}$` };
-const endless: Json = { type: "string", pattern: `${manyWays}(?!b)$` };
+/** A pattern that V8 tries for years. */
+const manyWays = `^${"a*".repeat(12)}$`;
+const endless: Json = { type: "string", pattern: manyWays };
 const letters = `${"a".repeat(64)}!`;
 
 function check(schema: Json, value: Json, validator = shared): Promise<SchemaCheck> {
@@ -177,29 +176,11 @@ describe("an unusable schema", () => {
       return () => undefined;
     });
   }
-  const reason = `checking a value against it takes over ${limitMs} ms; its patterns: "${manyWays}(?!b)$"`;
+  const reason = `checking a value against it takes over ${limitMs} ms; its patterns: "${manyWays}"`;
   const tooLong = { status: "unusable", reason, isLimit: true };
 
-  it("that repeats a group in a pattern takes linear time at once", async () => {
-    await using validator = validatorWithTimeouts();
-    const nested: Json = { properties: { a: { pattern: "^(a+)+$" } } };
-    expect(await errorsOf(nested, { a: letters }, validator)).toEqual([
-      expect.stringContaining('must match pattern "^(a+)+$"'),
-    ]);
-  });
-
-  it("that takes too long is tried again with patterns that take linear time", async () => {
-    await using validator = validatorWithTimeouts(1);
-    const wrong = `the value must match pattern "${manyWays}$"`;
-    expect(await errorsOf(slow, letters, validator)).toEqual([expect.stringContaining(wrong)]);
-    const properties: Json = { patternProperties: { [`${manyWays}$`]: false, "^\\S\\s$": false } };
-    await using other = validatorWithTimeouts(1);
-    expect(await check(properties, { [letters]: 1, "\u00a0\u00a0": 1 }, other)).toEqual(valid);
-    expect((await check(properties, { "a\u00a0": 1 }, other)).status).toBe("invalid");
-  });
-
   it("that takes too long is reported, and other schemas still get their verdict", async () => {
-    await using validator = validatorWithTimeouts(2, 3);
+    await using validator = validatorWithTimeouts(2);
     const all = [
       [sum, { sum: 1 }] as const,
       [endless, letters] as const,
@@ -215,7 +196,7 @@ describe("an unusable schema", () => {
   });
 
   it("that takes too long for one of several values leaves those before it their verdict", async () => {
-    await using validator = validatorWithTimeouts(2, 4, 5);
+    await using validator = validatorWithTimeouts(2, 4);
     const values = ["a", "aa", letters, "aaa"];
     expect(await Promise.all(values.map((value) => check(endless, value, validator)))).toEqual([
       valid,
@@ -227,7 +208,7 @@ describe("an unusable schema", () => {
   });
 
   it("that took too long once is not tried again", async () => {
-    await using validator = validatorWithTimeouts(1, 2);
+    await using validator = validatorWithTimeouts(1);
     for (let call = 0; call < 100; call += 1)
       expect(await check(structuredClone(endless), letters, validator)).toEqual(tooLong);
   });
