@@ -36,11 +36,11 @@ export async function inTurn(
   };
 }
 
-/** Milliseconds that a whole process takes; rejects when it does not exit with 0. */
+/** Milliseconds that a whole process takes; rejects when it does not exit with `exitCode`, by default 0. */
 export function processTime(
   command: string,
   args: readonly string[],
-  options: { cwd?: string } = {},
+  { exitCode = 0, ...options }: { readonly cwd?: string; readonly exitCode?: number } = {},
 ): Promise<number> {
   const started = performance.now();
   const child = spawn(command, args, { stdio: ["ignore", "ignore", "pipe"], ...options });
@@ -49,7 +49,7 @@ export function processTime(
   return new Promise((resolve, reject) => {
     child.on("error", reject);
     child.on("exit", (code) => {
-      if (code === 0) resolve(performance.now() - started);
+      if (code === exitCode) resolve(performance.now() - started);
       else reject(new Error(`${command} ${args.join(" ")} ended with ${code}: ${stderr}`));
     });
   });
