@@ -334,7 +334,7 @@ class AcpSession {
       systemPrompt,
       _meta: Object.keys(allMeta).length === 0 ? undefined : allMeta,
     });
-    // In it, a program with a file waits for its servers as long as that says.
+    // A program that gets its servers by a file waits for them during this request.
     const ms = byFile || preset?.serversFlag !== undefined ? maxServersMs : this.#options.startupMs;
     try {
       return await this.#ask("session/new", params, undefined, ms);

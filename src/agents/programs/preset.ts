@@ -112,7 +112,7 @@ export interface AcpForm extends ProgramForm {
   readonly options: Omit<OptionWays, "permissions">;
   /** Its own config file leads it to the servers; otherwise the session does. */
   readonly usesClientFile?: true;
-  /** Its argument before the path of a file with the servers: it waits for these, and not for those that the session names. */
+  /** The flag that takes the path of a file with the servers. The program waits for these servers, and not for those of the session. */
   readonly serversFlag?: string;
   /** It accepts servers by URL only, and ignores others. */
   readonly httpOnly?: true;

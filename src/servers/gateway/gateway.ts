@@ -96,7 +96,7 @@ export class Gateway {
     const { port } = server.address() as AddressInfo;
     const itself = connect(port, "127.0.0.1");
     try {
-      // It listens also where no program could reach it.
+      // Without a loopback interface it can listen, but nothing can connect to it.
       await once(itself, "connect");
       return server;
     } catch (cause) {
