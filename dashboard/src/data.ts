@@ -51,31 +51,41 @@ export interface ContentPlace {
   readonly length: number;
 }
 
+/** The data of an HTML report, in it. */
+const embedded = document.querySelector("script#report")?.textContent;
+
+/** Answers that were asked for before somebody needs them, by path. */
+const requested = new Map<string, Promise<Response>>();
+if (embedded === undefined) requestFirst(location.hash);
+
 /** The data of this page: of the report that it is, or else of the server that it came from. */
 export function createDataSource(): DataSource {
-  const embedded = document.querySelector("script#report")?.textContent;
   return embedded === undefined ? serverData() : reportData(JSON.parse(embedded) as ReportDocument);
 }
 
 function serverData(): DataSource {
   return {
     runs: () => get("api/runs"),
-    run: async (run) => unpackRun(await get(`api/runs/${encodeURIComponent(run)}`)),
-    servers: (run) => get(`api/runs/${encodeURIComponent(run)}/servers`),
+    run: async (run) => unpackRun(await get(runPath(run))),
+    servers: (run) => get(`${runPath(run)}/servers`),
     trial: async (run, trial) => unpackTrial(await get(trialPath(run, trial))),
     content: ({ run, trial, seq, pointer, from, length }) => {
       const query = new URLSearchParams({ pointer, from: String(from), length: String(length) });
       return get(`${trialPath(run, trial)}/events/${seq}?${query}`);
     },
     followRun: (run, onUpdate, onFailure) =>
-      follow(`api/runs/${encodeURIComponent(run)}/live`, (data) => onUpdate(data as RunUpdate), onFailure),
+      follow(`${runPath(run)}/live`, (data) => onUpdate(data as RunUpdate), onFailure),
     followTrial: (run, trial, onUpdate, onFailure) =>
       follow(`${trialPath(run, trial)}/live`, (data) => onUpdate(data as TrialUpdate), onFailure),
   };
 }
 
+function runPath(run: string): string {
+  return `api/runs/${encodeURIComponent(run)}`;
+}
+
 function trialPath(run: string, trial: string): string {
-  return `api/runs/${encodeURIComponent(run)}/trials/${encodeURIComponent(trial)}`;
+  return `${runPath(run)}/trials/${encodeURIComponent(trial)}`;
 }
 
 /** The app's script lies at the root of the dashboard, wherever that is on its server. */
@@ -83,8 +93,21 @@ function addressOf(path: string): URL {
   return new URL(path, import.meta.url);
 }
 
+/** Asks for the run or the trial that the page's address names: the server reads it while the app starts. */
+function requestFirst(hash: string): void {
+  const [, run, trial] = /^#\/runs\/([\w-]+)(?:\/trials\/([\w-]+))?/.exec(hash) ?? [];
+  if (run === undefined) return;
+  const path = trial === undefined ? runPath(run) : trialPath(run, trial);
+  const response = fetch(addressOf(path));
+  // `get` reports a failure; until then it must not count as unhandled.
+  response.catch(() => undefined);
+  requested.set(path, response);
+}
+
 async function get<T>(path: string): Promise<T> {
-  const response = await fetch(addressOf(path)).catch(() => {
+  const started = requested.get(path);
+  requested.delete(path);
+  const response = await (started ?? fetch(addressOf(path))).catch(() => {
     setOutage("requests", "silent");
     throw new Error("The dashboard does not answer. Start it again with: mcpvals dashboard");
   });

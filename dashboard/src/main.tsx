@@ -1,8 +1,9 @@
+// First: it asks the server for what the page shows.
+import { createDataSource } from "./data.ts";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { createDataSource } from "./data.ts";
 import { DataSourceContext } from "./queries.ts";
 import { router } from "./router.tsx";
 import { ShortcutScope } from "./shortcuts.tsx";

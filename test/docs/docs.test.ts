@@ -261,8 +261,8 @@ function checkNpmLine(line: string): void {
 }
 
 describe.concurrent("every block of", () => {
-  // A page waits for the commands of the others, since `runHere` runs one at a time.
-  it.each(pages)("%s", { timeout: 300_000 }, async (page) => {
+  // A page waits for the commands of the others, since `runHere` runs one at a time: it may take as long as all together.
+  it.each(pages)("%s", { timeout: 1_800_000 }, async (page) => {
     const blocks = docBlocks(read(page));
     if (blocks.length === 0) return;
     using project = startProject(page);

@@ -1,15 +1,19 @@
-import { memo, type ReactElement } from "react";
+import { memo, type ReactElement, useDeferredValue } from "react";
 import type { TrialRow } from "../../../src/report/documents/documents.ts";
 import { formatNumber } from "../format.ts";
 import { type Status, statusOf, toneOf, useShownStatus, VerdictSign, wordOf } from "./verdict-badge.tsx";
+
+const none: readonly TrialRow[] = [];
 
 /** The attempts of a task: a link for each, with its verdict. */
 export const Attempts = memo(
   ({ run, trials }: { readonly run: string; readonly trials: readonly TrialRow[] }): ReactElement => {
     const shown = useShownStatus();
+    // Their links are most of what a table draws, and rows that are only scrolled past need none.
+    const drawn = useDeferredValue(trials, none);
     return (
       <div className="flex gap-1">
-        {trials.map((trial) => (
+        {drawn.map((trial) => (
           <Attempt key={trial.id} run={run} trial={trial} status={shown(statusOf(trial))} />
         ))}
       </div>
