@@ -443,6 +443,24 @@ export function realisticCalls(
   return made.map((each): PlannedCall => ({ tool, expects: "result", ...each }));
 }
 
+/**
+ * Calls with the required arguments, each with a folder in the place of an optional path: some tools have to be told where they work, and refuse
+ * other arguments that are made up.
+ */
+export function callsInFolder(
+  calls: readonly PlannedCall[],
+  whole: JsonObject,
+  inputSchema: Json,
+  folder: string,
+): readonly PlannedCall[] {
+  const paths = textsOf(whole, inputSchema).filter(({ isPath, place }) => isPath && place.length === 1);
+  return calls.flatMap((call) =>
+    paths
+      .filter(({ name }) => !Object.hasOwn(call.args, name))
+      .map(({ name }) => ({ ...call, args: { ...call.args, [name]: folder }, why: `${name} is a folder` })),
+  );
+}
+
 /** Where a value stands in arguments: names of members, and `null` for the items of a list. */
 type Place = readonly (string | null)[];
 

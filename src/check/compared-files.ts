@@ -52,6 +52,7 @@ export async function readFolder(
           : before?.isSettled === true && before.sign === sign
             ? before.content
             : await hashOf(file);
+      if (content === undefined) continue;
       found.set(inside, { sign, isSettled: Date.now() - Number(stats.ctimeMs) > clockStepMs, content });
       if (stats.isDirectory()) await read(inside, file);
     }
@@ -72,14 +73,15 @@ function namesIn(folder: string): readonly string[] {
 /** The longest step of the clock of a file system, in milliseconds, with some to spare. */
 const clockStepMs = 50;
 
-/** The hash of a file; of one that cannot be read, or became something else, that. */
-async function hashOf(path: string): Promise<string> {
+/** The hash of a file; of one that cannot be read, or became something else, that; undefined: it is gone. */
+async function hashOf(path: string): Promise<string | undefined> {
   try {
     await using file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     if (!(await file.stat()).isFile()) return "other";
     const content = await file.readFile();
     return hash("sha256", isGitIndex(path) ? (gitEntries(content) ?? content) : content);
   } catch (error) {
-    return codeOf(error) ?? "unreadable";
+    const code = codeOf(error);
+    return code === "ENOENT" ? undefined : (code ?? "unreadable");
   }
 }

@@ -18,6 +18,7 @@ import { type Listed, listingOf, methodOf, OutOfTime, readCheck, type Surface } 
 import {
   type AttackPlace,
   attacksOn,
+  callsInFolder,
   type Callable,
   callablesOf,
   endpointCalls,
@@ -419,16 +420,21 @@ async function attackedCalls(
   const valid = (await generateCalls(name, inputSchema, validateSchema)).filter(
     ({ expects }) => expects === "result",
   );
-  const whole = valid.find(({ why }) => why === "all arguments") ?? valid[0];
-  if (whole === undefined) return [];
-  const usual = valid.filter((each) => each === valid[0] || each === whole);
+  const [required] = valid;
+  const whole = valid.find(({ why }) => why === "all arguments") ?? required;
+  if (required === undefined || whole === undefined) return [];
+  const realistic = (call: PlannedCall) => [call, ...realisticCalls(call, inputSchema, place.folder)];
   // Some tools refuse optional arguments together.
-  const ordinary = [...usual, ...usual.flatMap((call) => realisticCalls(call, inputSchema, place.folder))];
+  const ordinary = [
+    ...realistic(required),
+    ...callsInFolder(realistic(required), whole.args, inputSchema, place.folder),
+    ...(whole === required ? [] : realistic(whole)),
+  ];
   // The second call shows whether it does more.
   const isRepeated = asObject(definition["annotations"])["idempotentHint"] === true;
   return [
     ...ordinary.flatMap((call) => (isRepeated ? [call, call] : [call])),
-    ...attacksOn(valid[0]?.args ?? whole.args, whole, inputSchema, place),
+    ...attacksOn(required.args, whole, inputSchema, place),
   ];
 }
 

@@ -283,11 +283,13 @@ function withArgumentsThatWorked(hostile: Planned, worked: readonly Planned[]): 
   const known = worked.map((each) => asObject(each.args) as JsonObject);
   const [first] = known;
   if (attack === undefined || args === undefined || first === undefined) return hostile;
-  const others = Object.keys(args).filter((name) => !isAttacked(attack, name));
-  const textOf = (from: JsonObject): string => JSON.stringify(others.map((name) => from[name] ?? null));
-  if (known.some((each) => textOf(each) === textOf(args))) return hostile;
-  const taken = others.flatMap((name) => (first[name] === undefined ? [] : [[name, first[name]] as const]));
-  return { ...hostile, args: { ...args, ...Object.fromEntries(taken) } };
+  const others = (from: JsonObject) =>
+    Object.entries(from)
+      .filter(([name]) => !isAttacked(attack, name))
+      .toSorted(([a], [b]) => (a < b ? -1 : 1));
+  const wanted = JSON.stringify(others(args));
+  if (known.some((each) => JSON.stringify(others(each)) === wanted)) return hostile;
+  return { ...hostile, args: { ...args, ...Object.fromEntries(others(first)) } };
 }
 
 /** Whether a hostile text stands in an argument, also inside it. */

@@ -282,7 +282,7 @@ it.skipIf(reason !== undefined)(
 );
 
 it.skipIf(reason !== undefined)(
-  `hostile arguments are beside others that a tool takes, and where a pattern allows them${note}`,
+  `hostile arguments are beside others that a tool takes, optional ones too, and where a pattern allows them${note}`,
   async () => {
     const read = (check: string): string => `
       const { lstatSync, readFileSync } = await import("node:fs");
@@ -291,22 +291,34 @@ it.skipIf(reason !== undefined)(
       ${check}
       return say(readFileSync(join(process.argv[2], path), "utf8"));`;
     const refusing = `if (path.includes("/") || !lstatSync(join(process.argv[2], path)).isFile()) throw new Error("no name");`;
+    // With all arguments it refuses the made-up date, with the required ones alone it does not know where it works.
+    const located = `if (since !== undefined) throw new Error("no date");
+      if (project !== process.argv[2]) throw new Error("no project");`;
     const source = serverWith(
-      { careless: read(""), careful: read(refusing), careless_text: read(""), careful_text: read(refusing) },
+      {
+        careless: read(""),
+        careful: read(refusing),
+        careless_in: read(located),
+        careful_in: read(located + refusing),
+        careless_text: read(""),
+        careful_text: read(refusing),
+      },
       { parameter: "The name of a note, e.g. note.txt" },
     )
-      .replaceAll("async ({ path }) =>", "async ({ path, state }) =>")
+      .replaceAll("async ({ path }) =>", "async ({ path, state, project, since }) =>")
       .replace(
         `properties: { path: { type: "string", description: parameter } }, required: ["path"]`,
         String.raw`properties: {
           path: { type: "string", description: parameter, ...(name.endsWith("_text") && { pattern: "^[^/].*\\.txt$" }) },
           state: { type: "string", description: "The state: published, drafts or finished" },
+          project: { type: "string", description: "The folder of the project" },
+          since: { type: "string" },
         }, required: ["path", "state"]`,
       );
     using folder = folderOf({ "server.mjs": source, "notes/note.txt": "A note." });
     const all = await securityFindings([process.execPath, "server.mjs", "notes"], folder.path);
     expect(all.map(({ code, place }) => [code, place])).toEqual(
-      ["careless", "careless_text"].map((tool) => ["security/path-escape", { tool, parameter: "path" }]),
+      ["careless", "careless_in", "careless_text"].map((tool) => ["security/path-escape", { tool, parameter: "path" }]),
     );
   },
 );
