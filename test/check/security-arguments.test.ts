@@ -318,7 +318,10 @@ it.skipIf(reason !== undefined)(
     using folder = folderOf({ "server.mjs": source, "notes/note.txt": "A note." });
     const all = await securityFindings([process.execPath, "server.mjs", "notes"], folder.path);
     expect(all.map(({ code, place }) => [code, place])).toEqual(
-      ["careless", "careless_in", "careless_text"].map((tool) => ["security/path-escape", { tool, parameter: "path" }]),
+      ["careless", "careless_in", "careless_text"].map((tool) => [
+        "security/path-escape",
+        { tool, parameter: "path" },
+      ]),
     );
   },
 );
