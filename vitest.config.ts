@@ -18,6 +18,9 @@ const large = [
   "test/adversarial/{bounded,files,gateway,output,secrets}*.test.ts",
 ];
 
+/** Each takes more than ten seconds: `npm run test:slow`. */
+const slow = "test/**/*.slow.test.ts";
+
 /** Modules of src that start a thread or a program which stands beside them. */
 const starters = /\/src\/(?:graders\/(?:schema-validator|run-program))\.ts$/;
 
@@ -37,16 +40,20 @@ export default defineConfig({
     globalSetup: ["test/support/bundle-programs.ts"],
     // Each has workers of its own.
     projects: [
-      { extends: true, test: { name: "large", include: large, sequence: { groupOrder: 0 } } },
+      {
+        extends: true,
+        test: { name: "large", include: large, exclude: [slow], sequence: { groupOrder: 0 } },
+      },
       {
         extends: true,
         test: {
           name: "programs",
           include: ["test/**/*.test.ts"],
-          exclude: large,
+          exclude: [...large, slow],
           sequence: { groupOrder: 1 },
         },
       },
+      { extends: true, test: { name: "slow", include: [slow], sequence: { groupOrder: 2 } } },
     ],
     // Tests of programs mostly wait, so two processors can take four files at a time.
     maxWorkers: 4,

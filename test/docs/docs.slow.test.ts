@@ -83,7 +83,7 @@ interface ModelQuestion {
   readonly tools: readonly string[];
 }
 
-/** What npx starts, without the half second that it takes; test/e2e/specification.test.ts goes the long way. */
+/** What npx starts, without the half second that it takes; test/e2e/specification.slow.test.ts goes the long way. */
 const viaNpx = "npx mcpvals ";
 const viaPath = "node_modules/.bin/mcpvals ";
 
@@ -98,7 +98,7 @@ class PageRunner {
     jsonc: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.json`)),
     // A later block names it.
     csv: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.csv`)),
-    // Statements for a database; test/run/workers.test.ts makes such a role.
+    // Statements for a database; test/run/workers.slow.test.ts makes such a role.
     sql: () => Promise.resolve(),
     markdown: (block) => Promise.resolve(void this.#write(block, `block-${block.line}.md`)),
     ts: (block) => this.#runProgram(block),
@@ -273,7 +273,7 @@ describe.concurrent("every block of", () => {
 
 it("every program has the right types", { timeout: 120_000 }, async () => {
   using project = startProject();
-  // test/library/vitest.test.ts checks the declarations themselves.
+  // test/library/vitest.slow.test.ts checks the declarations themselves.
   const checks = { strict: true, noEmit: true, skipLibCheck: true };
   const options = { module: "nodenext", target: "es2024", types: ["node"], ...checks };
   writeFileSync(join(project.path, "tsconfig.json"), JSON.stringify({ compilerOptions: options }));

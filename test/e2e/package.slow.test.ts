@@ -162,7 +162,7 @@ describe("the package", () => {
     expect([run.code, run.stdout]).toEqual([0, expect.stringContaining("3 passed")]);
   });
 
-  // Its types are checked in test/library/vitest.test.ts.
+  // Its types are checked in test/library/vitest.slow.test.ts.
   it("works as a library", async () => {
     const server = join(root, "test/fixtures/servers/fixture-server.mjs");
     const run = await runShell(`node example.ts "${server}"`, { cwd });

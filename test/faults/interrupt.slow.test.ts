@@ -31,7 +31,7 @@ function three(victim: Test, victimFlags: readonly string[] = []): Config {
   };
 }
 
-/** To everyone in the process's group, as from a terminal; test/faults/kill.test.ts signals the process alone. */
+/** To everyone in the process's group, as from a terminal; test/faults/kill.slow.test.ts signals the process alone. */
 const send = (pid: number): boolean => process.kill(-pid, "SIGINT");
 
 async function interrupt(run: FaultyRun): Promise<Ended> {
