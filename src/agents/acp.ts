@@ -99,7 +99,7 @@ async function withServersFile(
   play: (spec: AcpAgentSpec) => Promise<void>,
 ): Promise<void> {
   const flag = presetNamed(spec.preset)?.acp.serversFlag;
-  if (flag === undefined) return play(spec);
+  if (flag === undefined || endpoints.length === 0) return play(spec);
   const file = await writeMcpConfigFile(endpoints, spec.connect, spec.preset);
   try {
     await play({ ...spec, args: [...spec.args, flag, file.path] });
@@ -335,7 +335,8 @@ class AcpSession {
       _meta: Object.keys(allMeta).length === 0 ? undefined : allMeta,
     });
     // A program that gets its servers by a file waits for them during this request.
-    const ms = byFile || preset?.serversFlag !== undefined ? maxServersMs : this.#options.startupMs;
+    const hasFile = endpoints.length > 0 && (byFile || preset?.serversFlag !== undefined);
+    const ms = hasFile ? maxServersMs : this.#options.startupMs;
     try {
       return await this.#ask("session/new", params, undefined, ms);
     } catch (error) {

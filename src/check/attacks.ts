@@ -449,14 +449,15 @@ export function realisticCalls(
  */
 export function callsInFolder(
   calls: readonly PlannedCall[],
-  whole: JsonObject,
   inputSchema: Json,
   folder: string,
 ): readonly PlannedCall[] {
-  const paths = textsOf(whole, inputSchema).filter(({ isPath, place }) => isPath && place.length === 1);
+  const texts = textsOf(objectIn(inputSchema, "properties"), inputSchema);
+  const paths = texts.filter(({ isPath, place }) => isPath && place.length === 1);
   return calls.flatMap((call) =>
     paths
       .filter(({ name }) => !Object.hasOwn(call.args, name))
+      .slice(0, maxFolders)
       .map(({ name }) => ({ ...call, args: { ...call.args, [name]: folder }, why: `${name} is a folder` })),
   );
 }
@@ -475,6 +476,9 @@ interface TextArgument {
   /** Values that its name or description speaks of; none where its schema says what it may be. */
   readonly described: readonly string[];
 }
+
+/** Optional paths of a tool in the place of which a folder is tried: most have one or two. */
+const maxFolders = 3;
 
 /** Texts of a tool that are attacked, and how deep they are looked for: a schema may contain itself. */
 const maxTexts = 100;

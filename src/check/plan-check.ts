@@ -427,7 +427,7 @@ async function attackedCalls(
   // Some tools refuse optional arguments together.
   const ordinary = [
     ...realistic(required),
-    ...callsInFolder(realistic(required), whole.args, inputSchema, place.folder),
+    ...callsInFolder(realistic(required), inputSchema, place.folder),
     ...(whole === required ? [] : realistic(whole)),
   ];
   // The second call shows whether it does more.

@@ -403,11 +403,11 @@ const trust: Readonly<Record<string, string>> = Object.fromEntries(
 const maxLogBytes = 512 * 1024 * 1024;
 const pieceBytes = 16 * 1024 * 1024;
 
-/** What runtimes look for in a home folder, where programs keep what they can make again, and the locks of Git, which also readers take. */
+/** What runtimes look for in a home folder, where programs keep what they can make again, and the lock of Git's index, which also readers take. */
 function isCache(path: string): boolean {
   return (
     /^~\/\.(?:node_modules|node_libraries|cache|npm)(?:\/|$)|\/__pycache__(?:\/|$)/.test(path) ||
-    /\/\.git\/.*\.lock$/.test(path)
+    /\/\.git\/(?:.*\/)?index\.lock$/.test(path)
   );
 }
 

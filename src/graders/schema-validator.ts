@@ -53,6 +53,12 @@ interface Job {
   readonly resolve: (check: SchemaCheck) => void;
 }
 
+/**
+ * Values that time out before a schema is no longer tried, so that a server with a bad one cannot delay a run by hours. One value must not
+ * take the verdict from others.
+ */
+const maxHangs = 10;
+
 /** Maximum number of values in one message: a message to a thread takes longer than most validations. */
 const maxBatch = 50;
 
@@ -67,8 +73,8 @@ export class SchemaValidator implements AsyncDisposable {
   readonly #timeoutMs: number;
   readonly #startTimer: StartTimer;
   #waiting: Job[] = [];
-  /** Schemas, as JSON, that have timed out; trying them for every call would delay the run. */
-  readonly #hanging = new Set<string>();
+  /** By schema, as JSON, how many values have timed out. */
+  readonly #hangs = new Map<string, number>();
   #worker: Worker | undefined;
   #isReady = false;
   /** Jobs with the same schema. */
@@ -153,13 +159,14 @@ export class SchemaValidator implements AsyncDisposable {
     const worker = this.#worker;
     if (first === undefined || worker === undefined) return;
     this.#stopTimer = this.#startTimer(() => {
-      if (this.#current.length === 1) this.#hanging.add(JSON.stringify(first.schema));
+      const key = JSON.stringify(first.schema);
+      if (this.#current.length === 1) this.#hangs.set(key, (this.#hangs.get(key) ?? 0) + 1);
       this.#giveUp(worker, this.#tooLong(first.schema));
     }, milliseconds);
   }
 
   #isHanging(schema: Json): boolean {
-    return this.#hanging.size > 0 && this.#hanging.has(JSON.stringify(schema));
+    return this.#hangs.size > 0 && (this.#hangs.get(JSON.stringify(schema)) ?? 0) >= maxHangs;
   }
 
   #tooLong(schema: Json): SchemaCheck {

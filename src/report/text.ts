@@ -376,16 +376,15 @@ function reasonOf(result: RunResult): string {
 /** Says of which classes of attacks a run shows nothing, why, and what to do. */
 function unprovenReason(result: RunResult): string {
   const isOne = attackSides(result).length === 1;
-  const unproven = unprovenAttacks(result).map(
-    ({ class: ofClass = "", agent, variant, unproven: why = "" }) => {
-      const side = [agent, variant].filter((name) => name != null).join(" · ");
-      return { name: isOne ? ofClass : `${ofClass} on ${side}`, why };
-    },
-  );
+  const rates = unprovenAttacks(result);
+  const unproven = rates.map(({ class: ofClass = "", agent, variant, unproven: why = "" }) => {
+    const side = [agent, variant].filter((name) => name != null).join(" · ");
+    return { name: isOne ? ofClass : `${ofClass} on ${side}`, why };
+  });
   const causes = [...Map.groupBy(unproven, ({ why }) => why)].map(
     ([why, group]) => `${listNames(group.map(({ name }) => name))} (${why})`,
   );
-  const { wrongTool = [], others = [] } = Object.groupBy(unprovenAttacks(result), (rate) =>
+  const { wrongTool = [], others = [] } = Object.groupBy(rates, (rate) =>
     attacksWithWrongTool(rate, result.trials).length > 0 ? "wrongTool" : "others",
   );
   const hints = [

@@ -195,20 +195,20 @@ describe("an unusable schema", () => {
     ]);
   });
 
-  it("that takes too long for one of several values leaves those before it their verdict", async () => {
+  it("that takes too long for one of several values leaves the others their verdict", async () => {
     await using validator = validatorWithTimeouts(2, 4);
     const values = ["a", "aa", letters, "aaa"];
     expect(await Promise.all(values.map((value) => check(endless, value, validator)))).toEqual([
       valid,
       valid,
       tooLong,
-      tooLong,
+      valid,
     ]);
     expect(await check(sum, { sum: 5 }, validator)).toEqual(valid);
   });
 
-  it("that took too long once is not tried again", async () => {
-    await using validator = validatorWithTimeouts(1);
+  it("that took too long for ten values is not tried again", async () => {
+    await using validator = validatorWithTimeouts(...Array.from({ length: 10 }, (_, index) => index + 1));
     for (let call = 0; call < 100; call += 1)
       expect(await check(structuredClone(endless), letters, validator)).toEqual(tooLong);
   });

@@ -123,7 +123,7 @@ export async function bringRun(
   options: Pick<RemoteOptions, "cwd" | "output" | "onNote">,
 ): Promise<string> {
   await using runs = await RemoteRuns.open(url);
-  return await runs.use(async () => bring(runs, await idOf(runs, name), options));
+  return await runs.use(async () => (await bring(runs, await idOf(runs, name), options)).folder);
 }
 
 /**
@@ -139,11 +139,11 @@ export async function copyRuns(
   /** The version of each run that had ended when it was taken. */
   const ended = new Map<string, string>();
   const copy = async (): Promise<void> => {
-    for (const { id, state, version } of await runs.list()) {
+    for (const { id, version } of await runs.list()) {
       if (signal.aborted) return;
       if (ended.get(id) === version) continue;
-      await bring(runs, id, quiet);
-      if (state === "ended") ended.set(id, version);
+      const { isWhole } = await bring(runs, id, quiet);
+      if (isWhole) ended.set(id, version);
     }
   };
   await runs.use(copy);
@@ -160,16 +160,17 @@ export async function copyRuns(
 
 const copyEveryMs = 2000;
 
+/** Takes a run into its folder. `isWhole`: no trial of it goes on, so that nothing more will come unless it is resumed. */
 async function bring(
   runs: RemoteRuns,
   id: string,
   options: Pick<RemoteOptions, "cwd" | "output" | "onNote">,
-): Promise<string> {
+): Promise<{ readonly folder: string; readonly isWhole: boolean }> {
   const place = join(runsFolder(options), id);
   // A run that was stopped may have gone on since.
   if (await hasFile(place, "result.json")) {
     const { interrupted, budget } = await openRun(runsFolder(options), id);
-    if (interrupted !== true && budget?.usedUp === undefined) return place;
+    if (interrupted !== true && budget?.usedUp === undefined) return { folder: place, isWhole: true };
   }
   const run = await runs.read(id);
   try {
@@ -181,10 +182,11 @@ async function bring(
       options.onNote?.(
         `the run still goes on: ${followed.open} of ${run.plan.trials.length} trials have not ended, which are shown as interrupted`,
       );
-    return followed.folder;
+    return { folder: followed.folder, isWhole: followed.open === undefined };
   } catch (error) {
     // Another process follows it into this folder.
-    if (error instanceof McpvalsError && error.code === "store/in-use") return place;
+    if (error instanceof McpvalsError && error.code === "store/in-use")
+      return { folder: place, isWhole: false };
     throw error;
   }
 }

@@ -3,7 +3,7 @@ import { codeOf, McpvalsError, messageOf } from "../../base/error.ts";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { extname } from "node:path";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -23,6 +23,9 @@ import { errorCodes } from "../../model/error-codes.ts";
 export function createGateway({ main = ownMain() }: { readonly main?: string } = {}): Gateway {
   return new Gateway(main);
 }
+
+/** Errors of a machine whose loopback interface is down or has no address. */
+const noLoopback: readonly string[] = ["ENETUNREACH", "EADDRNOTAVAIL", "EHOSTUNREACH"];
 
 /** In a build it is beside this file. */
 function ownMain(): string {
@@ -91,23 +94,25 @@ export class Gateway {
     });
     server.on("request", (request, response) => this.#answer(request, response));
     server.on("upgrade", (request, socket, head) => this.#upgrade(request, socket, head));
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    const { port } = server.address() as AddressInfo;
-    const itself = connect(port, "127.0.0.1");
+    let itself: Socket | undefined;
     try {
-      // Without a loopback interface it can listen, but nothing can connect to it.
+      server.listen(0, "127.0.0.1");
+      await once(server, "listening");
+      // Without any interface it can listen, but nothing can connect to it.
+      itself = connect((server.address() as AddressInfo).port, "127.0.0.1");
       await once(itself, "connect");
       return server;
     } catch (cause) {
       server.close();
+      const code = codeOf(cause) ?? "";
+      if (!noLoopback.includes(code)) throw cause;
       throw new McpvalsError(
         "agent/no-connection",
-        `no program can reach the servers: this machine has no connection to its own address 127.0.0.1 (${codeOf(cause)})`,
+        `no program can reach the servers: this machine has no connection to its own address 127.0.0.1 (${code})`,
         { hint: "Bring up its loopback interface, as `ip link set lo up` does on Linux.", cause },
       );
     } finally {
-      itself.destroy();
+      itself?.destroy();
     }
   }
 
