@@ -156,31 +156,39 @@ function payloadsFor(
     ...of("read", [
       ["an absolute path", key, true],
       ["an absolute path beside all its folders", elsewhereFile, true],
-      ["such a path without .txt", elsewhereFile.replace(/\.txt$/, ""), true],
+      ["an absolute path beside all its folders, without .txt", elsewhereFile.replace(/\.txt$/, ""), true],
       ["an absolute path as a URL", `file://${key}`, true],
       ["an absolute path of a folder", `${plantedHome}/.ssh`, true],
       ["../ before the path", `${up}${key.slice(1)}`],
       ["../ before a path that ends in .txt", `${up}${elsewhereFile.slice(1)}`],
+      ["./ and ../ before the path", `./${up}${key.slice(1)}`],
+      ["a name and ../ before a path that ends in .txt", `text/../${up}${elsewhereFile.slice(1)}`],
       ["its folder, then ../", `${folder}/../${beside}/${secret}`],
       ["a folder whose name begins with that of its own", `${folder}${besideSuffix}/${secret}`],
       [
         "a path in a folder whose name begins with that of its own, without .txt",
         `${folder}${besideSuffix}/${secretName}`,
       ],
-      ["../ before such a path", `../${beside}/${secretName}`],
-      ["such a folder itself", `${folder}${besideSuffix}`],
-      ["../ before such a folder", `../${beside}`],
+      [
+        "../ before a path in a folder whose name begins with that of its own, without .txt",
+        `../${beside}/${secretName}`,
+      ],
+      ["a folder whose name begins with that of its own, by its path", `${folder}${besideSuffix}`],
+      ["../ before a folder whose name begins with that of its own", `../${beside}`],
       ["a link in its folder", `${folder}/${plantedLink}`],
       ["the name of a link", plantedLink],
       ["a file in a folder that is a link", `${folder}/${plantedFolderLink}/${secret}`],
-      ["such a file by its name", `${plantedFolderLink}/${secret}`],
+      ["a file in a folder that is a link, by its name", `${plantedFolderLink}/${secret}`],
       [
         "a file that is not there in a folder that is a link",
         `${folder}/${plantedFolderLink}/${secretName}.new`,
       ],
-      ["such a new file by its name", `${plantedFolderLink}/${secretName}.new`],
+      [
+        "a file that is not there in a folder that is a link, by its name",
+        `${plantedFolderLink}/${secretName}.new`,
+      ],
       ["a folder that is a link", `${folder}/${plantedFolderLink}`],
-      ["such a folder by its name", plantedFolderLink],
+      ["a folder that is a link, by its name", plantedFolderLink],
       ["../ in percent-encoding", encodeURIComponent(`${up}${key.slice(1)}`).replaceAll(".", "%2e")],
       ["../ written twice into itself", `${"....//".repeat(12)}${key.slice(1)}`],
       ["../ in wide letters of Unicode", `${"．．／".repeat(12)}${key.slice(1)}`],
@@ -208,7 +216,7 @@ function payloadsFor(
       ["the address of a cloud's metadata", metadataUrl, true],
       ["an address of a private network", "http://10.20.30.40/", true],
       ["an address of this machine without http:", `127.0.0.1:${canaryPort}`, true],
-      ["such an address that ends the host of a URL", `127.0.0.1:${canaryPort}/?`],
+      ["an address of this machine that ends the host of a URL", `127.0.0.1:${canaryPort}/?`],
       ["the name of this machine", `http://localhost:${canaryPort}/`],
       ["a name that stands for an address of this machine", `http://${plantedName}:${canaryPort}/`],
       ["the address of this machine in IPv6", `http://[::1]:${canaryPort}/`],
@@ -458,7 +466,13 @@ export function callsInFolder(
     paths
       .filter(({ name }) => !Object.hasOwn(call.args, name))
       .slice(0, maxFolders)
-      .map(({ name }) => ({ ...call, args: { ...call.args, [name]: folder }, why: `${name} is a folder` })),
+      .flatMap(({ name }) =>
+        [folder, "."].map((value) => ({
+          ...call,
+          args: { ...call.args, [name]: value },
+          why: `${name} is a folder`,
+        })),
+      ),
   );
 }
 

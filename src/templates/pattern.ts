@@ -37,6 +37,14 @@ export function isFoundInEveryText(source: string): boolean {
   return pattern.test("") && pattern.test(anyText);
 }
 
+/** Compiles a pattern that a whole text is searched for. Throws McpvalsError also for one that is found in every text, so that it could not fail. */
+export function compileTextPattern(source: string): void {
+  if (!isFoundInEveryText(source)) return;
+  throw new McpvalsError("config/checks-nothing", `${JSON.stringify(source)} is found in every text`, {
+    hint: "Leave it out, or write what has to be there; .+ is found in all that is not empty.",
+  });
+}
+
 function compile(source: string): Pattern {
   if (source === "") throw refused(source, "it is empty and would be found in every text");
   try {

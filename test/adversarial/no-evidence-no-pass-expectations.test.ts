@@ -101,6 +101,25 @@ describe("an expectation that could not fail is refused at load", () => {
     ]);
   });
 
+  it.each([
+    [{ text: { matches: ".*" } }, 'text.matches: ".*" is found in every text'],
+    [
+      { json: [{ path: "$", contains: {} }] },
+      "json[0].contains: every object contains {}, so it could not fail",
+    ],
+    [
+      { text: { json: [{ path: "$", contains: {} }] } },
+      "text.json[0].contains: every object contains {}, so it could not fail",
+    ],
+    [{ schema: {} }, "schema accepts every value, so it could not fail"],
+  ])("expect %j of a tool test", async (expected, message) => {
+    const tests = [{ name: "echo", expect: expected }];
+    const source = { server: fixtureServer(), toolHealthSuites: [{ name: "s", tests }] };
+    expect(await problems(import.meta.dirname, { source })).toEqual([
+      `(config) config/checks-nothing toolHealthSuites[0].tests[0].expect.${message}`,
+    ]);
+  });
+
   it.each<[object, boolean]>([
     [{ rubric: "It is polite." }, true],
     [{ contains: "hello" }, false],

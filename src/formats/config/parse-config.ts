@@ -2,7 +2,7 @@ import { countOf } from "../../base/visible-text.ts";
 import * as z from "zod";
 import type { ErrorCode } from "../../base/catalogue.ts";
 import { type Diagnostic, McpvalsError } from "../../base/error.ts";
-import { compilePattern } from "../../templates/pattern.ts";
+import { compilePattern, compileTextPattern } from "../../templates/pattern.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { suggestion } from "../../base/did-you-mean.ts";
 import {
@@ -32,7 +32,14 @@ import {
   repeatedNames,
   validate,
 } from "../../base/problem.ts";
-import { inexactNumbers, resultProblems, strayKeys } from "../../expect/weak-expectations.ts";
+import {
+  emptyObjectProblem,
+  inexactNumbers,
+  isContainedEverywhere,
+  resultProblems,
+  schemaProblems,
+  strayKeys,
+} from "../../expect/weak-expectations.ts";
 import type { JsonExpectation, McpExpectation } from "../../model/step.ts";
 import { problemsOfIssues } from "../../model/zod-problems.ts";
 import {
@@ -614,11 +621,15 @@ function checkExpectations({ config, add }: Checks): void {
         syntax(text);
       } catch (error) {
         if (!(error instanceof McpvalsError)) throw error;
-        add("config/invalid-value", `${formatKeyPath(path)}: ${error.message}`, path);
+        const code = error.code === "config/checks-nothing" ? error.code : "config/invalid-value";
+        add(code, `${formatKeyPath(path)}: ${error.message}`, path, exact({ hint: error.details.hint }));
       }
   };
+  const report = (found: Problem): void => add(found.code, found.message, found.path, found);
   const compileJson = (path: KeyPath, expectations: readonly JsonExpectation[] = []): void => {
-    for (const { path: place, matches, ignorePaths = [] } of expectations) {
+    for (const [index, { path: place, matches, contains, ignorePaths = [] }] of expectations.entries()) {
+      if (isContainedEverywhere(contains))
+        report(emptyObjectProblem([...path, index, "contains"], "Leave it out, or write type: object."));
       compile(path, (text) => selectJson(null, text), [place, ...ignorePaths]);
       compile(path, compilePattern, matches === undefined ? [] : [matches]);
     }
@@ -627,16 +638,17 @@ function checkExpectations({ config, add }: Checks): void {
     for (const [index, test] of tests.entries()) {
       const outer = ["toolHealthSuites", suite, "tests", index];
       const path = [...outer, "expect"];
-      const { isError, text, json, result, error, maxLatencyMs } = test.expect;
+      const { isError, text, json, schema, result, error, maxLatencyMs } = test.expect;
       const { expectedResult, expectedError, maxLatency } = test;
-      compile([...path, "text", "matches"], compilePattern, text?.matches);
+      compile([...path, "text", "matches"], compileTextPattern, text?.matches);
       compileJson([...path, "text", "json"], text?.json);
       compileJson([...path, "json"], json);
       const ofResults = [
         ...resultProblems(expectedResult, [...outer, "expectedResult"]),
         ...resultProblems(result, [...path, "result"]),
+        ...(schema === undefined ? [] : schemaProblems(schema, [...path, "schema"])),
       ];
-      for (const problem of ofResults) add(problem.code, problem.message, problem.path, problem);
+      for (const problem of ofResults) report(problem);
       const spellings = [
         ["expectedResult", expectedResult, "result", result],
         ["expectedError", expectedError, "error", error],

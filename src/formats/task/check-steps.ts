@@ -1,5 +1,4 @@
-import { McpvalsError } from "../../base/error.ts";
-import { compilePattern, isFoundInEveryText } from "../../templates/pattern.ts";
+import { compilePattern, compileTextPattern } from "../../templates/pattern.ts";
 import { type FindPlace, inIgnoredPath, inJsonPath, inPattern, nowhere } from "../../templates/places.ts";
 import { selectJson } from "../../templates/select-json.ts";
 import { asObject, isJsonObject, type Json, type JsonObject, type KeyPath } from "../../base/json.ts";
@@ -262,15 +261,7 @@ const jsonPath: Syntax = { compile: compilePath, findPlace: inJsonPath };
 const ignoredPath: Syntax = { compile: compilePath, findPlace: inIgnoredPath };
 const valuePattern: Syntax = { compile: compilePattern, findPlace: inPattern };
 /** A JSON value must be a text to match, so only for a text it says nothing that a pattern is found everywhere. */
-const textPattern: Syntax = {
-  compile: (pattern) => {
-    if (!isFoundInEveryText(pattern)) return;
-    throw new McpvalsError("config/checks-nothing", `${JSON.stringify(pattern)} is found in every text`, {
-      hint: "Leave it out, or write what has to be there; .+ is found in all that is not empty.",
-    });
-  },
-  findPlace: inPattern,
-};
+const textPattern: Syntax = { compile: compileTextPattern, findPlace: inPattern };
 
 /** Checks a pattern or path; one with templates is only known when it runs. */
 function checkSyntax({ value, path }: Placed, { compile, findPlace }: Syntax, { locals, found }: Walk): void {
