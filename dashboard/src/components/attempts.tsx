@@ -1,4 +1,4 @@
-import { memo, type ReactElement, useDeferredValue } from "react";
+import { memo, type ReactElement, useDeferredValue, useMemo } from "react";
 import type { TrialRow } from "../../../src/report/documents/documents.ts";
 import { formatNumber } from "../format.ts";
 import { type Status, statusOf, toneOf, useShownStatus, VerdictSign, wordOf } from "./verdict-badge.tsx";
@@ -55,10 +55,11 @@ export function FirstAttempts({
   readonly trials: readonly TrialRow[];
   readonly most: number;
 }): ReactElement {
+  const first = useMemo(() => trials.slice(0, most), [trials, most]);
   const rest = trials.length - most;
   return (
     <div className="flex items-center gap-1">
-      <Attempts run={run} trials={trials.slice(0, most)} />
+      <Attempts run={run} trials={first} />
       {rest > 0 && <span className="text-muted text-xs">+{formatNumber(rest)}</span>}
     </div>
   );
