@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { AccessLog } from "./access-log.ts";
 
-/** What a record of `strace -f -y` says, which comes in two pieces. */
+/** What a record of `strace -f -yy` says, which comes in two pieces. */
 function read(...lines: readonly string[]): readonly string[] {
   const log = new AccessLog();
   const text = lines.map((line) => `${line}\n`).join("");
@@ -57,6 +57,34 @@ it("joins a call that another process interrupted, and reads letters in octal", 
       String.raw`5 <... openat resumed>) = 3</folder/k\303\244se.txt>`,
     ),
   ).toEqual(["delete /folder/c.txt", "read /folder/käse.txt"]);
+});
+
+it("counts a socket of UDP that is connected only where something is sent", () => {
+  const ipv6 = `inet_pton(AF_INET6, "::1", &sin6_addr)`;
+  expect(
+    read(
+      `5 connect(20<UDP:[7]>, {sa_family=AF_INET, sin_port=htons(8642), sin_addr=inet_addr("127.0.0.1")}, 16) = 0`,
+      `5 connect(21<UDPv6:[8]>, {sa_family=AF_INET6, sin6_port=htons(8642), sin6_flowinfo=htonl(0), ${ipv6}, sin6_scope_id=0}, 28) = 0`,
+      `5 sendto(20<UDP:[127.0.0.1:44001->127.0.0.1:9999]>, "hi", 2, 0, NULL, 0) = 2`,
+      `5 sendto(21<UDPv6:[[::1]:50980->[::1]:9998]>, "hi", 2, 0, NULL, 0) = 2`,
+      `5 sendto(20<UDP:[127.0.0.1:44001->127.0.0.1:53]>, "hi", 2, 0, NULL, 0) = 2`,
+      `5 sendto(22<TCP:[127.0.0.1:44002->127.0.0.1:80]>, "hi", 2, 0, NULL, 0) = 2`,
+      `5 connect(22<TCP:[9]>, {sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("127.0.0.1")}, 16) = 0`,
+    ),
+  ).toEqual(["connect 127.0.0.1:9999", "connect [::1]:9998", "connect 127.0.0.1:80"]);
+});
+
+it("leaves out what the system seeks in one folder only and does not find", () => {
+  const open = (path: string, resolve: string, result: string): string =>
+    `5 openat2(3</folder>, "${path}", {flags=O_RDONLY|O_CLOEXEC, resolve=${resolve}}, 24) = ${result}`;
+  expect(
+    read(
+      open("../id_rsa", "RESOLVE_BENEATH", "-1 EXDEV (Invalid cross-device link)"),
+      open("/id_rsa", "RESOLVE_NO_SYMLINKS|RESOLVE_IN_ROOT", "-1 ENOENT (No such file or directory)"),
+      open("/id_rsa", "RESOLVE_IN_ROOT", "4</folder/id_rsa>"),
+      open("../id_rsa", "RESOLVE_NO_SYMLINKS", "-1 ENOENT (No such file or directory)"),
+    ),
+  ).toEqual(["read /folder/id_rsa", "read /folder/../id_rsa ENOENT"]);
 });
 
 it("reads the name in a question for an address", () => {

@@ -15,7 +15,7 @@ export interface Access {
 export const watchedCalls =
   "open,openat,openat2,creat,execve,execveat,connect,sendto,sendmsg,sendmmsg,unlink,unlinkat,rmdir,rename,renameat,renameat2,mkdir,mkdirat,link,linkat,symlink,symlinkat,truncate,chmod,fchmodat,?fchmodat2";
 
-/** Reads what `strace -f -y` writes, in pieces. */
+/** Reads what `strace -f -yy` writes, in pieces. */
 export class AccessLog {
   #rest = "";
   /** The process that was started first, which becomes the server. */
@@ -68,6 +68,8 @@ function accessesOf(
     case "creat": {
       // That only gives the file a number, as programs do that look where a path leads.
       if (args.includes("O_PATH")) return [];
+      // The system follows the path inside one folder only: what is not found was sought there.
+      if (opened === undefined && /RESOLVE_(?:BENEATH|IN_ROOT)/.test(args)) return [];
       const isFolder = args.includes("O_DIRECTORY");
       // Opening for both is what databases do that only read; a comparison shows what was written.
       const writes = name === "creat" || /O_(?:WRONLY|TRUNC)/.test(args);
@@ -118,9 +120,14 @@ function accessesOf(
 
 /** Addresses that are connected to, and names in questions to a name server. */
 function networkAccesses(args: string, texts: readonly string[], connects: boolean): readonly Access[] {
-  const port = /sin6?_port=htons\((\d+)\)/.exec(args)?.[1];
+  const [, socket = ""] = /^\d+<(.*?)>, /.exec(args) ?? [];
+  const isDatagram = socket.startsWith("UDP");
+  // Nothing is sent: `getaddrinfo` asks in this way which of several addresses has a route.
+  if (connects && isDatagram) return [];
+  const [, peer, peerPort] = (isDatagram ? /->(.*):(\d+)\]$/.exec(socket) : undefined) ?? [];
+  const port = /sin6?_port=htons\((\d+)\)/.exec(args)?.[1] ?? peerPort;
   const said = /inet_addr\("([^"]+)"\)|inet_pton\(AF_INET6, "([^"]+)"/.exec(args);
-  const host = said?.[1] ?? (said?.[2] === undefined ? undefined : `[${said[2]}]`);
+  const host = said?.[1] ?? (said?.[2] === undefined ? peer : `[${said[2]}]`);
   // Port 0 only asks the system for a route, and port 53 of this machine for a name.
   const isNameServer = port === "53" && (host === "[::1]" || host?.startsWith("127.") === true);
   const address: readonly Access[] =

@@ -173,8 +173,8 @@ function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
       const shown = `it connected to ${unmapped(target)}`;
       return reached === undefined ? [] : [{ aim: "request", shown, isSaid: false, reached, seq }];
     }
-    // A tool that adds something to a path opens a file that is not there.
-    if (failed !== undefined && access !== "read") return [];
+    // A tool that adds something to a path opens a file that is not there; other errors are those of a system that keeps it out.
+    if (failed !== undefined && (access !== "read" || !notThere.includes(failed))) return [];
     if (target.startsWith(`~/${markerPrefix}`))
       return access === "write"
         ? [{ aim: "run", shown: "the file that the command makes is there", isSaid: false, seq }]
@@ -196,6 +196,9 @@ function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
     ...touched,
   ];
 }
+
+/** Errors of the system where a path leads to nothing that can be opened so. */
+const notThere: readonly string[] = ["ENOENT", "ENOTDIR", "EISDIR"];
 
 /** An address of IPv6 that stands for one of IPv4, as that. */
 function unmapped(address: string): string {

@@ -61,9 +61,9 @@ async function tryAnswers(signal: AbortSignal): Promise<string | undefined> {
   }
 }
 
-/** Options of `strace`: every process, paths of open files, and nothing but the calls. */
+/** Options of `strace`: every process, paths of open files and protocols of sockets, and nothing but the calls. */
 export const tracing: readonly string[] = [
-  ..."-f --seccomp-bpf -y -qq -s 256 -e signal=none -A -e".split(" "),
+  ..."-f --seccomp-bpf -yy -qq -s 256 -e signal=none -A -e".split(" "),
   `trace=${watchedCalls}`,
 ];
 

@@ -78,6 +78,15 @@ const pageTools = {
   secure: connectsTo("String(path).startsWith('https:') || path === 'text' ? path : undefined"),
   two: pageTool({ hops: 2 }),
   names: pageTool({ names: 1 }),
+  sorts: `const { lookup } = await import("node:dns/promises");
+    const { createSocket } = await import("node:dgram");
+    const { hostname, port } = new URL(path);
+    for (const { address, family } of await lookup(hostname, { all: true })) {
+      const socket = createSocket("udp" + family);
+      await new Promise((settle) => socket.once("error", settle).connect(Number(port) || 80, address, settle));
+      socket.close();
+    }
+    return { ...say("closed"), isError: true };`,
 };
 
 describe.skipIf(reason !== undefined)(`tools that take an address${note}`, () => {
@@ -87,8 +96,12 @@ describe.skipIf(reason !== undefined)(`tools that take an address${note}`, () =>
   }, hookMs);
 
   it("can be made to connect to a closed range that they lack, and not if they have all", () => {
-    const { complete, zero, network, metadata } = found;
+    const { complete, zero, network, metadata, sorts } = found;
     expect(complete).toEqual([]);
+    // As getaddrinfo does, which so asks for the route to each address.
+    expect(sorts).toEqual([
+      expect.stringContaining("not-watched: no call without hostile arguments succeeded") as unknown,
+    ]);
     expect(zero).toEqual(["request-escape: it connected to 0.0.0.0:8642; what worked: the address 0.0.0.0"]);
     expect(network).toEqual([
       "request-escape: it connected to 172.20.30.40:80; what worked: an address of 172.16.0.0/12",

@@ -1,9 +1,10 @@
 import { afterAll, describe, expect, it } from "vitest";
 import type { CheckKind, CheckSpec, PlannedCall, PlannedRead, ProbeName } from "../../src/model/check.ts";
-import type { Json, JsonObject } from "../../src/base/json.ts";
+import { exact, type Json, type JsonObject } from "../../src/base/json.ts";
 import { SchemaValidator } from "../../src/graders/schema-validator.ts";
 import { findDefects } from "../../src/check/catalogue.ts";
 import { type CheckView, readCheck } from "../../src/check/check-view.ts";
+import type { EventOf } from "../../src/model/event.ts";
 import type { Finding } from "../../src/model/finding.ts";
 import { type SentRequest, TrialEvents, workflowTask } from "./trial-events.ts";
 
@@ -43,7 +44,11 @@ export interface CheckedCall extends Partial<PlannedCall> {
   readonly sends?: readonly JsonObject[];
   /** Whether its answer breaks the connection. */
   readonly breaks?: boolean;
+  /** What the server touches meanwhile. */
+  readonly touches?: readonly Touch[];
 }
+
+type Touch = Pick<EventOf<"server.access">, "access" | "target" | "failed">;
 
 /** A resource or prompt that a check reads, and what becomes of it. */
 export interface CheckedRead extends PlannedRead {
@@ -86,12 +91,15 @@ export function viewOf({
   page = {},
   ...lists
 }: CheckedServer): CheckView {
-  const planned = calls.map(({ tool: name = "search", args = {}, expects = "result", why = "a test" }) => ({
-    tool: name,
-    args,
-    expects,
-    why,
-  }));
+  const planned = calls.map(
+    ({ tool: name = "search", args = {}, expects = "result", why = "a test", attack }) => ({
+      tool: name,
+      args,
+      expects,
+      why,
+      ...exact({ attack }),
+    }),
+  );
   const check: CheckSpec = {
     kind,
     disable: [],
@@ -145,7 +153,7 @@ export function viewOf({
   for (const [index, call] of calls.entries()) {
     let sent: SentRequest | undefined;
     probe(
-      "call",
+      call.attack === undefined ? "call" : "attack",
       () => {
         const { tool: name, args } = planned[index] ?? { tool: "", args: {} };
         const { meta, sends: sentFirst = [] } = call;
@@ -153,7 +161,8 @@ export function viewOf({
         const request = trial.send("tools/call", params, { server });
         sent = request;
         for (const message of sentFirst) trial.receive(server, message);
-        const { result, error, exits, answersPing } = call;
+        const { result, error, exits, answersPing, touches = [] } = call;
+        for (const touch of touches) trial.emit({ type: "server.access", server, ...touch, by: "trace" });
         if (error !== undefined) trial.refuse(request, error.code, error.message);
         else if (result !== undefined) trial.answer(request, result);
         else if (exits !== undefined)
