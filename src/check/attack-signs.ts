@@ -170,7 +170,7 @@ function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
     const { access, target, failed, seq } = event;
     if (access === "connect") {
       const reached = reachedAt(unmapped(target));
-      const shown = `it connected to ${unmapped(target)}`;
+      const shown = whatHappened({ ...event, target: unmapped(target) });
       return reached === undefined ? [] : [{ aim: "request", shown, isSaid: false, reached, seq }];
     }
     // A tool that adds something to a path opens a file that is not there; other errors are those of a system that keeps it out.

@@ -29,13 +29,13 @@ import {
   aboutAccess,
   type Access,
   attributed,
-  doing,
   ordinary,
   placeKey,
   placeOf,
   plannedExchange,
   plannedIn,
   touchedIn,
+  whatHappened,
   when,
   workingOnes,
 } from "./touched.ts";
@@ -442,9 +442,13 @@ export const securityRules = {
     *find(view) {
       const secret = new Set(plantedFiles.map(([path]) => `~/${path}`));
       for (const probe of ordinary(view))
-        for (const { target, access, seq } of touchedIn(view, probe))
-          if (secret.has(target) && (access === "read" || access === "write"))
-            yield { ...placeOf(probe), message: `${doing[access]} ${target}${when(probe)}`, evidence: [seq] };
+        for (const event of touchedIn(view, probe))
+          if (secret.has(event.target) && (event.access === "read" || event.access === "write"))
+            yield {
+              ...placeOf(probe),
+              message: `${whatHappened(event)}${when(probe)}`,
+              evidence: [event.seq],
+            };
     },
   },
   "security/read-only": {

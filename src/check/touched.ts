@@ -8,7 +8,7 @@ import { type Planned, placeOfPlanned, plannedMethods } from "./planned-requests
 export type Access = EventOf<"server.access">;
 
 /** What a server did that touched something, as the beginning of a sentence. */
-export const doing: Readonly<Record<Access["access"], string>> = {
+const doing: Readonly<Record<Access["access"], string>> = {
   read: "it read",
   write: "it wrote",
   delete: "it deleted",

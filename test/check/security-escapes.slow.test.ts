@@ -107,7 +107,7 @@ describe.skipIf(reason !== undefined)(`tools that take an address${note}`, () =>
       "request-escape: it connected to 172.20.30.40:80; what worked: an address of 172.16.0.0/12",
     ]);
     expect(metadata).toEqual([
-      "request-escape: it connected to [fd00:ec2::254]:80; what worked: the address of a cloud's metadata in IPv6",
+      "request-escape: it tried to connect to [fd00:ec2::254]:80 (ENETUNREACH); what worked: the address of a cloud's metadata in IPv6",
     ]);
   });
 
