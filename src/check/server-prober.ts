@@ -416,19 +416,21 @@ const notTheServer: readonly number[] = [
 /** A header whose value lets its sender in. */
 const credentialHeader = /authorization|cookie|token|secret|api-?key/i;
 
-/** A token that nobody gave out, with the scheme of the right one; for a JSON Web Token the same with a made-up signature. */
-function wrongValue(value: string): string {
+const isCookie = (header: string): boolean => /^cookie$/i.test(header);
+
+/** Tokens that nobody gave out, with the scheme or the names of the right ones; for a JSON Web Token the same with a made-up signature. */
+function wrongValue(value: string, header: string): string {
   return value.replace(
-    /\S+$/,
+    isCookie(header) ? /(?<==)[^;]+/g : /\S+$/,
     (token) => /^(eyJ[^.]*\.[^.]+\.)[^.]+$/.exec(token)?.[1]?.concat("A".repeat(86)) ?? "mcpvals-wrong-token",
   );
 }
 
-/** The tokens in the headers of a server. */
+/** The tokens in the headers of a server; a cookie with its name, since one such as `lang=en` is short. */
 function tokensOf(spec: ServerSpec): readonly string[] {
   if (spec.transport === "stdio" || spec.transport === "mock") return [];
   return Object.entries(spec.headers).flatMap(([name, value]) =>
-    credentialHeader.test(name) ? (value.split(/\s+/).at(-1) ?? []) : [],
+    credentialHeader.test(name) ? (value.match(isCookie(name) ? /[^;\s][^;]*/g : /\S+$/) ?? []) : [],
   );
 }
 
@@ -438,9 +440,9 @@ function specWith(credentials: Credentials, spec: ServerSpec): ServerSpec {
   const { auth, headers, program: _, ...rest } = spec;
   if (credentials === "none") return { ...rest, headers: {} };
   const changed = mapValues(headers, (value, name) =>
-    credentialHeader.test(name) ? wrongValue(value) : value,
+    credentialHeader.test(name) ? wrongValue(value, name) : value,
   );
-  const login = auth === undefined ? {} : { authorization: wrongValue("Bearer token") };
+  const login = auth === undefined ? {} : { authorization: wrongValue("Bearer token", "authorization") };
   return { ...rest, headers: { ...changed, ...login } };
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
 import { guessableBy } from "../../src/check/address-security.ts";
+import { exact } from "../../src/base/json.ts";
 import { check } from "../../src/check.ts";
 import { httpSpec } from "../servers/support.ts";
 import { findingsIn } from "./support.ts";
@@ -76,6 +77,16 @@ describe.concurrent("the token of a server at an address", () => {
     const headers = { Authorization: signed };
     expect(await codes(careless, headers)).toEqual(["security/no-authentication"]);
     expect(await codes(careful, headers)).toEqual([]);
+  });
+
+  it("that is any of several cookies", async () => {
+    const cookies = { Cookie: "lang=en; session=c2Vzc2lvbi1vZi1hLXRlc3Q==; theme=dark" };
+    const careful = ({ request, response }: Exchange): boolean =>
+      request.headers.cookie?.includes("session=c2Vzc2lvbi1vZi1hLXRlc3Q==;") !== true && refuse(response);
+    const careless = ({ request, response }: Exchange): boolean =>
+      request.headers.cookie?.includes("session=") !== true && refuse(response);
+    expect(await codes(careful, cookies)).toEqual([]);
+    expect(await codes(careless, cookies)).toEqual(["security/no-authentication"]);
   });
 
   it("that calls of tools do not need", async () => {
@@ -231,8 +242,9 @@ describe.concurrent("the address in an argument", () => {
   const fetching =
     (passesOn: boolean, isReadOnly = true) =>
     async (exchange: Exchange): Promise<boolean> => {
-      if (guarded(exchange)) return true;
       const { message, response, request } = exchange;
+      const { authorization, cookie } = request.headers;
+      if (cookie === undefined && guarded(exchange)) return true;
       const give = (result: unknown): true => {
         const content = JSON.stringify({ jsonrpc: "2.0", id: message.id, result });
         response.setHeader("content-type", "application/json").end(content);
@@ -241,7 +253,7 @@ describe.concurrent("the address in an argument", () => {
       if (message.method === "tools/list")
         return give({ tools: [{ ...tool, annotations: { readOnlyHint: isReadOnly } }] });
       if (message.method !== "tools/call" || message.params?.name !== tool.name) return false;
-      const headers = passesOn ? { authorization: String(request.headers.authorization) } : {};
+      const headers = passesOn ? exact({ authorization, cookie }) : {};
       const page = await fetch(String(message.params.arguments?.["url"]), { headers }).catch(() => undefined);
       return give({ content: [{ type: "text", text: (await page?.text()) ?? "there is no such page" }] });
     };
@@ -249,6 +261,16 @@ describe.concurrent("the address in an argument", () => {
   it("gets the token of a server that passes it on", async () => {
     const whole = await found(fetching(true), undefined, { whole: true });
     expect(whole).toMatchObject([{ code: "security/token-passed-on", evidence: 2 }]);
+  });
+
+  it("gets the cookies of a server that passes them on, and a short value of one is nothing to find", async () => {
+    const [passed, kept] = await Promise.all(
+      [true, false].map((passesOn) =>
+        codes(fetching(passesOn), { Cookie: "session=c2Vzc2lvbg; lang=en" }, { whole: true }),
+      ),
+    );
+    expect(passed).toContain("security/token-passed-on");
+    expect(kept).not.toContain("security/token-passed-on");
   });
 
   it("does not get that of another one, nor is a tool called that is not read-only", async () => {
