@@ -4,7 +4,7 @@ import { textResult, toolTestTask, TrialEvents, workflowTask } from "../../test/
 import type { Task } from "../model/task.ts";
 import type { EventBody } from "../model/event.ts";
 import type { TrialResult } from "../model/result.ts";
-import { notRun, nullAgentWarning, trialResult, ungradedTrial } from "./result.ts";
+import { notRun, nullAgentWarning, trialResult, ungradedTrial, unusedServersWarning } from "./result.ts";
 import type { Grade } from "../model/grade.ts";
 
 const pass: Grade = { grader: "a", verdict: "pass", score: 1, reason: "good", evidence: [1] };
@@ -99,6 +99,30 @@ describe("a trial's result", () => {
   ])("warns of a pass of the agent that does nothing: %s", (kind, grades, warnings) => {
     const started: EventBody = { type: "agent.started", agent: kind, kind };
     expect(resultOf([started], workflowTask(), grades).warnings).toEqual(warnings);
+  });
+
+  const graders = (type: string): Partial<Task> => ({
+    graders: [{ type, name: type, config: {}, weight: 1, required: true, dir: "" }],
+  });
+  type Play = (trial: TrialEvents) => unknown;
+  const says: Play = (trial) => trial.say("It is 3.");
+  const calls: Play = (trial) => trial.call("add", {}, textResult("3"));
+  const reads: Play = (trial) => trial.answer(trial.send("resources/read", { uri: "a:b" }), { contents: [] });
+  it.each<[string, string, Partial<Task>, Play, Grade, boolean]>([
+    ["a pass without a call", "scripted", {}, says, pass, true],
+    ["graders of the answer", "model", graders("text"), says, pass, true],
+    ["a failure", "model", {}, says, fail, false],
+    ["no server", "model", { servers: [] }, says, pass, false],
+    ["the task's own solution", "oracle", {}, says, pass, false],
+    ["a grader of calls", "model", graders("tool_routing"), says, pass, false],
+    ["a call", "model", {}, calls, pass, false],
+    ["a resource that was read", "model", {}, reads, pass, false],
+  ])("warns of a pass without a call to a server: %s", (_, kind, parts, play, grade, warns) => {
+    const trial = new TrialEvents().begin("workflow", "agent").server("calc", [{ name: "add" }]);
+    trial.emit({ type: "agent.started", agent: "agent", kind });
+    trial.turn("Add 1 and 2.", () => void play(trial)).end();
+    const { warnings = [] } = trialResult(trial.trajectory(workflowTask(parts)), [grade]);
+    expect(warnings.includes(unusedServersWarning)).toBe(warns);
   });
 
   const params = { clientInfo: { name: "codex-mcp-client", version: "0.1" } };

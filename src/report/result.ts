@@ -34,6 +34,10 @@ import type { Grade, RunVerdict, Usage, Verdict } from "../model/grade.ts";
 export const nullAgentWarning =
   "it passes with an agent that does nothing, so its checks show nothing of what an agent does";
 
+/** Said of a pass without a call to a server. */
+export const unusedServersWarning =
+  "it passes without a call to any of the agent's servers; expectTools, assertions or graders can ask for one";
+
 /**
  * The row of a trial in the result. `given` are its grades; a completed trial without them is one whose graders were
  * interrupted.
@@ -46,11 +50,12 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
   const grades = given ?? [];
   const verdict = trialVerdict(outcome, grades);
   const isNullAgent = eventsOf(events, "agent.started").some(({ kind }) => kind === "null");
+  const tools = usesOfTools(trajectory);
   const warnings = [
     // What a check tries on purpose would be odd in an agent.
     ...(task.form === "check" ? [] : warningsOf(trajectory)),
     ...(verdict === "pass" && isNullAgent ? [nullAgentWarning] : []),
-    ...(verdict === "pass" ? idleGraders(task, grades) : []),
+    ...(verdict === "pass" ? [...idleGraders(task, grades), ...unusedServers(trajectory, tools)] : []),
   ];
   const called = eventsOf(events, "model.called");
   const usageFor = (who: (typeof called)[number]["purpose"]): Usage | undefined =>
@@ -84,7 +89,7 @@ export function trialResult(trajectory: Trajectory, given: readonly Grade[] | un
       firstTokenMs: firstTokens.length === 0 ? undefined : toMicroseconds(meanOf(firstTokens)),
       throttledMs: throttledMs === 0 ? undefined : toMicroseconds(throttledMs),
       ran: programRun(trajectory),
-      tools: usesOfTools(trajectory),
+      tools,
       measurements: measure(trajectory)?.row,
       toolsCalled: toolsCalled(trajectory),
       lostServers: lost.length === 0 ? undefined : lost,
@@ -150,6 +155,25 @@ function idleGraders(task: Task, grades: readonly Grade[]): readonly string[] {
       ({ grader, verdict, required }) => verdict === "skip" && required !== false && declared.has(grader),
     )
     .map(({ grader, reason }) => `the grader ${JSON.stringify(grader)} judged nothing: ${reason}`);
+}
+
+/** Graders of what an agent said or left behind, not of its calls. */
+const outcomeGraders: ReadonlySet<string> = new Set(["text", "prompt", "json_schema", "file", "diff"]);
+
+/** Agents of which it says little: those without a choice, and those that mcpvals has not seen. */
+const otherAgents: ReadonlySet<string> = new Set(["null", "oracle", "transcript"]);
+
+/** Said of a pass in which the agent used nothing of its servers; not of a task that asks about calls, as it may ask for none. */
+function unusedServers(
+  { task: { graders = [], portable }, events }: Trajectory,
+  tools: ToolDigest | undefined,
+): readonly string[] {
+  if (tools === undefined || tools.serversUnused.length === 0) return [];
+  if (tools.mcpToolCalls > 0 || (tools.resourceReads ?? tools.promptGets) !== undefined) return [];
+  if (!eventsOf(events, "agent.started").some(({ kind }) => !otherAgents.has(kind))) return [];
+  const isAboutCalls =
+    portable?.assertions !== undefined || !graders.every(({ type }) => outcomeGraders.has(type));
+  return isAboutCalls ? [] : [unusedServersWarning];
 }
 
 /** What a program reports of itself, also when it connects to a server through the gateway. */
@@ -371,9 +395,7 @@ export function failuresOf(
   { gates = [], comparison }: Pick<RunResult, "gates" | "comparison">,
 ): readonly TrialResult[] {
   if (gates.some(({ name }) => decidesFailures(name))) return [];
-  const judgedByGate = [triggerAccuracy, attackResistance].filter((name) =>
-    gates.some((gate) => gate.name === name),
-  );
+  const judgedByGate = [triggerAccuracy, attackResistance].filter((name) => gates.some((gate) => gate.name === name));
   const [compared] = comparison?.failOn === undefined ? [] : comparison.compared;
   const tasks = Map.groupBy(
     (compared?.tasks ?? []).filter(({ difference }) => difference !== undefined),
