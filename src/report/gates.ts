@@ -11,6 +11,7 @@ import {
   roundMeasured,
   runMeasures,
 } from "../graders/measurements/metrics.ts";
+import { attackResistance, triggerAccuracy } from "../graders/declared.ts";
 import type { Thresholds } from "../model/eval.ts";
 import type { CoverageKind, RunResult, TaskRate, TrialResult } from "../model/result.ts";
 import { countTasksAlike, filled, meanRate, sumOf, theseTasks, trialsToDecide } from "../statistics/rates.ts";
@@ -23,6 +24,9 @@ export type Gate = NonNullable<RunResult["gates"]>[number];
 export function decidesFailures(name: string): boolean {
   return name === "passRate" || name === lowerBound;
 }
+
+/** Thresholds of graders that decide about the trials that only this grader failed. */
+export const decidesOwnFailures: readonly string[] = [triggerAccuracy, attackResistance];
 
 type Covering = Partial<Pick<RunResult, "coverage" | "environment" | "decisions" | "latency">>;
 

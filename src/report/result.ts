@@ -1,6 +1,6 @@
 import { alikeFindings } from "../model/alike-findings.ts";
 import { decisionsOf } from "./decisions.ts";
-import { decidesFailures, gatesOf } from "./gates.ts";
+import { decidesFailures, decidesOwnFailures, gatesOf } from "./gates.ts";
 import {
   attackRates,
   checkedNothing,
@@ -10,7 +10,7 @@ import {
   unprovenAttacks,
   wasNotRun,
 } from "./rates.ts";
-import { attackResistance, triggerAccuracy } from "../graders/declared.ts";
+import { attackResistance } from "../graders/declared.ts";
 import { asObject, withoutUndefined } from "../base/json.ts";
 import { meanOf } from "../statistics/rates.ts";
 import { type Task, testedTool } from "../model/task.ts";
@@ -395,7 +395,7 @@ export function failuresOf(
   { gates = [], comparison }: Pick<RunResult, "gates" | "comparison">,
 ): readonly TrialResult[] {
   if (gates.some(({ name }) => decidesFailures(name))) return [];
-  const judgedByGate = [triggerAccuracy, attackResistance].filter((name) => gates.some((gate) => gate.name === name));
+  const judgedByGate = decidesOwnFailures.filter((name) => gates.some((gate) => gate.name === name));
   const [compared] = comparison?.failOn === undefined ? [] : comparison.compared;
   const tasks = Map.groupBy(
     (compared?.tasks ?? []).filter(({ difference }) => difference !== undefined),

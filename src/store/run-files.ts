@@ -131,7 +131,7 @@ export function readPlanHead(folder: string): Omit<Plan, "trials"> {
 /** What a result says before its trials. Throws `store/corrupt`. */
 export function readResultHead(
   folder: string,
-): Pick<RunResult, "verdict" | "startedAt" | "durationMs" | "summary" | "passRate"> {
+): Pick<RunResult, "verdict" | "startedAt" | "durationMs" | "summary" | "passRate" | "gates"> {
   const head = readBeforeTrials<RunResult>(folder, "result.json") ?? readResult(folder);
   const { verdict, durationMs, summary } = head;
   const counts = (["total", "pass", "fail", "error", "timeout", "skip"] as const).map(

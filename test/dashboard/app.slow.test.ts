@@ -261,11 +261,15 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     const passRate = { value: 0.75, low: 0.3, high: 0.95 };
     await serveRuns(page, [
       { id: "first", variants: ["old", "new"], filter: "--task add*", summary, passRate },
-      { id: "second" },
+      { id: "second", verdict: "pass", passesBy: { name: "passRate", threshold: 0.75 } },
       { id: "third" },
     ]);
     const runs = page.getByRole("table", { name: "Runs" });
     await runs.getByRole("row", { name: /75%.*7 old, new --task add\*/ }).waitFor();
+    await runs.getByRole("row", { name: /Pass at 75%/ }).waitFor();
+    expect(await runs.getByText("at 75%").getAttribute("title")).toBe(
+      "The run passes because its pass rate is at least 75%.",
+    );
     // The trend has a table of its own, which is closed.
     await page.getByText("As a table").waitFor();
     const focused = page.locator("tr:has(:focus)");
@@ -536,6 +540,14 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     const missed =
       /^Missed its threshold: pass rate is 66\.7%, not at least 90%, definitionTokens is [\d.,]+, not at most 0\.5\. 1 of 4 trials failed, 1 had an error or a timeout\.$/;
     await page.getByText(missed).waitFor();
+    const run = await dashboard.json<PackedRun>(`runs/${one}`);
+    const passed = { ...run, verdict: "pass", passesBy: { name: "passRate", threshold: 0.5 } };
+    await page.route(`**/api/runs/${one}`, (request) => request.fulfill({ json: passed }));
+    await page.reload();
+    await page
+      .getByText("1 of 4 trials failed; the run passes because its pass rate is at least 50%.")
+      .waitFor();
+    await page.unrouteAll();
     await go(`/runs/${one}/usage`);
     await page.getByText("Tokens of definitions (estimate)").waitFor();
     // No model took part that could have read them.

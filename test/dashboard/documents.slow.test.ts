@@ -108,6 +108,19 @@ it("the list of runs has what was asked for, and the warnings", async () => {
   ]);
 });
 
+it.each([
+  ["passRate=0.3", { name: "passRate", threshold: 0.3 }],
+  ["passRate=0.9", undefined],
+])(
+  "the list and the document of a run say what lets it pass though trials fail: %s",
+  async (gate, passesBy) => {
+    await using dashboard = await runAndOpen(calcConfig, { args: ["run", "--threshold", gate] });
+    const { runs } = await dashboard.json<RunsDocument>("runs");
+    expect(runs.map((run) => run.passesBy)).toEqual([passesBy]);
+    expect((await dashboard.json<PackedRun>(`runs/${runs[0]?.id}`)).passesBy).toEqual(passesBy);
+  },
+);
+
 it("the source of a check is the file of its servers, or its command without secrets", async () => {
   using folder = folderOf({ "mcp-eval.config.json": calcConfig });
   const targets = [

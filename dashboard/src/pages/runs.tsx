@@ -9,6 +9,7 @@ import { PlainText } from "../components/plain-text.tsx";
 import { EmptyState, Loaded } from "../components/states.tsx";
 import { statusOf, statusOrder, VerdictBadge, wordOf } from "../components/verdict-badge.tsx";
 import { VerdictCounts } from "../components/verdict-counts.tsx";
+import { toleranceInWords } from "./run/layout.tsx";
 import { Trend } from "./trend.tsx";
 import { formatSource, variantNames } from "../format.ts";
 import { useDataSource, useRun, useRuns } from "../queries.ts";
@@ -174,8 +175,13 @@ const columns: readonly (Column<RunRow> & { readonly needs?: keyof RunRow })[] =
     id: "verdict",
     title: "Verdict",
     value: (run) => statusOrder.indexOf(statusOf(run)),
-    cell: (run) => <VerdictBadge status={statusOf(run)} />,
-    width: 6.5,
+    cell: (run) => (
+      <>
+        <VerdictBadge status={statusOf(run)} />
+        {run.passesBy !== undefined && <Tolerance {...toleranceInWords(run.passesBy)} />}
+      </>
+    ),
+    width: 8.5,
   },
   numberColumn({ id: "rate", title: "Passed", value: passRate, as: Percent, width: 4.5 }),
   {
@@ -244,6 +250,15 @@ const columns: readonly (Column<RunRow> & { readonly needs?: keyof RunRow })[] =
     width: 12,
   },
 ];
+
+/** Why a run with failed trials passes. */
+function Tolerance({ sentence, short }: ReturnType<typeof toleranceInWords>): ReactElement {
+  return (
+    <span className="text-muted ml-1.5 text-xs whitespace-nowrap" title={`The run ${sentence}.`}>
+      {short}
+    </span>
+  );
+}
 
 /** The mean pass rate of the tasks; of a run of an older version, the share of the trials with a verdict that passed. */
 function passRate({ kind, summary, passRate: mean }: RunRow): number | undefined {

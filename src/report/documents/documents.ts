@@ -38,6 +38,8 @@ export interface RunRow {
   readonly summary?: RunSummary;
   /** Mean pass rate of its tasks with its interval; absent for runs of older versions, and without a verdict. */
   readonly passRate?: RunResult["passRate"];
+  /** What lets it pass though trials failed: a threshold, or its comparison with a `baseline`. */
+  readonly passesBy?: { readonly name: string; readonly threshold?: number };
   readonly agents: readonly AgentSummary[];
   readonly servers: readonly string[];
   /** Names of its sets of servers; absent: it has none. */

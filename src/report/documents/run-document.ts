@@ -6,6 +6,7 @@ import type { RunResult, TrialResult } from "../../model/result.ts";
 import { unfinishedState } from "../result.ts";
 import { agentUse, costOf, decidingGrades, wasLeftOut } from "../rates.ts";
 import { verdictReason } from "../text.ts";
+import { decidesFailures, decidesOwnFailures } from "../gates.ts";
 import { shortened } from "../../base/visible-text.ts";
 import { addUsage } from "../../trace/trajectory.ts";
 import {
@@ -162,7 +163,20 @@ function noGrades() {
 
 /** The document of a run that has ended, without what is said of it while it runs too. */
 export type RunOverview = Omit<PackedRun, keyof RunRow> &
-  Pick<RunRow, "verdict" | "durationMs" | "summary" | "passRate">;
+  Pick<RunRow, "verdict" | "durationMs" | "summary" | "passRate" | "passesBy">;
+
+/** What lets a run with failed trials pass; nothing for any other run. */
+export function toleranceOf({
+  verdict,
+  summary,
+  gates = [],
+}: Pick<RunResult, "verdict" | "summary" | "gates">): Pick<RunRow, "passesBy"> {
+  if (verdict !== "pass" || summary.fail === 0) return {};
+  const gate = gates.find(({ name }) => decidesFailures(name) || decidesOwnFailures.includes(name));
+  return {
+    passesBy: gate === undefined ? { name: "baseline" } : { name: gate.name, threshold: gate.threshold },
+  };
+}
 
 /** Why a run has its verdict, where trials that were skipped say enough; the other reasons are in its summary and its thresholds. */
 function reasonOfRun(
@@ -208,6 +222,7 @@ export class EndedTrials {
       trials: this.#rows.packed(),
       ...this.#totals.result(),
       ...reasonOfRun(result, this.#skipped),
+      ...toleranceOf(result),
       gates,
       judges,
       coverage,

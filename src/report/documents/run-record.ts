@@ -34,6 +34,7 @@ import {
   type RunOverview,
   RunTotals,
   serverNames,
+  toleranceOf,
   trialRow,
 } from "./run-document.ts";
 import { ServerTotals } from "./servers-document.ts";
@@ -61,13 +62,15 @@ export function runRow(runs: string, id: string, cwd: string): RunRow {
     const state = runState(folder, head);
     const row = rowOf(id, { head, plan: readPlanHead(folder), state, cwd });
     if (state !== "ended") return row;
-    const { verdict, durationMs, summary, passRate } = readResultHead(folder);
+    const result = readResultHead(folder);
+    const { verdict, durationMs, summary, passRate } = result;
     return {
       ...row,
       verdict,
       durationMs,
       summary,
       ...(passRate === undefined ? {} : { passRate }),
+      ...toleranceOf(result),
       ...damageOf(missingAtEnd(folder, summary)),
     };
   } catch (error) {

@@ -155,6 +155,8 @@ function verdictInWords(run: RunDocument): ReactNode {
   const byResult = summary?.byToolResult;
   const reported =
     byResult === undefined ? "" : ` ${formatNumber(byResult)} passed by the tool's result only.`;
+  if (verdict === "pass" && run.passesBy !== undefined)
+    return `${formatNumber(summary?.fail ?? 0)} of ${all} failed; the run ${toleranceInWords(run.passesBy).sentence}.${reported}`;
   if (verdict === "pass")
     return `${summary?.pass === summary?.total ? `All ${all} passed.` : `It passed with ${all}.`}${reported}`;
   if (verdict === "interrupted" || verdict === "incomplete") return <PlainText text={reason} />;
@@ -191,7 +193,7 @@ export function gateValue({ name, value, threshold, atMost }: Gate): string {
 }
 
 /** What a value has to be. */
-export function gateWanted({ name, threshold, atMost }: Gate): string {
+export function gateWanted({ name, threshold, atMost }: Pick<Gate, "name" | "threshold" | "atMost">): string {
   return `${atMost === true ? "at most" : "at least"} ${formatMeasured(threshold, name)}`;
 }
 
@@ -199,6 +201,21 @@ function formatMeasured(value: number, name: string): string {
   const metric = metricOf(name);
   const isShare = metric === undefined ? !runLimits.includes(name) : metric.isShare === true;
   return formatPrecise(value, isShare ? "percent" : "number");
+}
+
+/** What lets a run with failed trials pass: in words, and short beside its verdict. */
+export function toleranceInWords({ name, threshold }: NonNullable<RunDocument["passesBy"]>): {
+  readonly sentence: string;
+  readonly short: string;
+} {
+  if (threshold === undefined)
+    return { sentence: "passes because it is no worse than its baseline", short: "by baseline" };
+  const wanted = gateWanted({ name, threshold });
+  const least = formatMeasured(threshold, name);
+  return {
+    sentence: `passes because its ${visibleOnPage(gateName(name))} is ${wanted}`,
+    short: `at ${least}`,
+  };
 }
 
 function gateInWords(gate: Gate): string {
