@@ -163,6 +163,8 @@ it("names the schema that an editor finds, and expects nothing of the machine or
     { name: "home", args: {} },
     { name: "limit", args: {}, expectedResult: 9 },
     { name: "today", args: {} },
+    { name: "date", args: {} },
+    { name: "clock", args: {} },
   ]);
 });
 

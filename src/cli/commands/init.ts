@@ -59,6 +59,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
 async function execute(given: Target, { yes = false, task = false }: InitFlags): Promise<number> {
   const cwd = workingFolder();
   refuseExisting(cwd, task);
+  const began = Date.now();
   using interrupt = abortOnInterrupt({});
   const { signal } = interrupt;
   const ask = askAtTerminal();
@@ -85,7 +86,11 @@ async function execute(given: Target, { yes = false, task = false }: InitFlags):
   const { result, folder = "" } = await checkServers(loaded, { calls: "safe", cwd, signal });
   checking[Symbol.dispose]();
   signal.throwIfAborted();
-  const { tests, tools } = await readCheckRun(resolve(cwd, defaultRunsFolder), folder, localTexts(cwd));
+  const { tests, tools } = await readCheckRun(
+    resolve(cwd, defaultRunsFolder),
+    folder,
+    localTexts(cwd, began),
+  );
   const servers = mapValues(described, (server) =>
     withRelativeFolder(writtenServer(server, { secrets: loaded.secrets, variables }), cwd),
   );
@@ -172,12 +177,30 @@ function programOfPackage(cwd: string): string | undefined {
   }
 }
 
-/** What is different on another machine, or on another day. */
-function localTexts(cwd: string): readonly string[] {
+/** What is different on another machine, or at another time. The servers were asked since `began`. */
+function localTexts(cwd: string, began: number): readonly string[] {
   const { HOME = "", PATH = "" } = environment();
-  const now = new Date();
-  const texts = [cwd, HOME, PATH, tmpdir(), hostname(), now.toISOString().slice(0, 10), now.toDateString()];
-  return texts.filter((text) => text.length >= minLocalLength);
+  const texts = [cwd, HOME, PATH, tmpdir(), hostname()];
+  for (let time = began; time < Date.now() + minute; time += minute) texts.push(...timeTexts(new Date(time)));
+  return [...new Set(texts)].filter((text) => text.length >= minLocalLength);
+}
+
+const minute = 60_000;
+
+/** Usual forms of a day, and of its hour and minute, here and in UTC. */
+function timeTexts(time: Date): readonly string[] {
+  const written = ["UTC", undefined].flatMap((timeZone) => {
+    const as = (locale: string, options: Intl.DateTimeFormatOptions): string =>
+      time.toLocaleString(locale, { ...options, timeZone });
+    const day = { year: "numeric", month: "numeric", day: "numeric" } as const;
+    const months = (["long", "short"] as const).map((month) => ({ month, day: "numeric" }) as const);
+    return [
+      ...["sv-SE", "en-US", "en-GB", "de-DE"].map((locale) => as(locale, day)),
+      ...["en-US", "en-GB"].flatMap((locale) => months.map((month) => as(locale, month))),
+      ...["en-US", "en-GB"].map((locale) => as(locale, { timeStyle: "short" }).replace(/\s.*/, "")),
+    ];
+  });
+  return [...written, time.toDateString().slice(4, 10), time.toUTCString().slice(5, 11)];
 }
 
 /** Shorter texts are in others by chance. */
