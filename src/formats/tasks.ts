@@ -324,7 +324,7 @@ export function leadsOut(folder: string, target: string): boolean {
 /** Where a path leads; of what does not exist, where it would be. */
 function realPath(path: string): string {
   try {
-    return realpathSync(path);
+    return realpathSync.native(path);
   } catch (cause) {
     const parent = dirname(path);
     if (parent === path) throw cause;

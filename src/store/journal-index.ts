@@ -5,12 +5,6 @@ import { corrupt, JournalFile, journalSize, linesOf } from "./journal-file.ts";
 /** Bytes of a line that are looked at to find its stamp: ids and names of types are short. */
 const headBytes = 300;
 
-/** What the lines that were added to a journal say of one trial. */
-export interface TrialProgress {
-  /** Its execution has ended, or it was graded, in these lines. */
-  readonly ended: boolean;
-}
-
 /**
  * Where the events of each trial are in a journal that may still grow, so that one trial can be read without the others. The index is
  * made of the stamps, which need no parsing; a line is checked when its event is read. What is not in the index yet is searched for
@@ -20,13 +14,13 @@ export class JournalIndex {
   readonly #folder: string;
   /** Begin and end of each range of bytes, by trial; adjacent lines of a trial are one range. */
   readonly #ranges = new Map<string, number[]>();
+  /** Trials with an event that their execution ended, or that they were graded. */
+  readonly #ended = new Set<string>();
   /** Behind the last complete line. */
   #end = 0;
   #line = 0;
   /** The trial of the last line, and where it was noted as one that has grown. */
-  #last: { readonly trial?: string; readonly ranges: number[]; added?: Map<string, TrialProgress> } = {
-    ranges: [],
-  };
+  #last: { readonly trial?: string; readonly ranges: number[]; added?: Set<string> } = { ranges: [] };
 
   constructor(folder: string) {
     this.#folder = folder;
@@ -37,11 +31,16 @@ export class JournalIndex {
     return this.#ranges.get(trial)?.at(-1) ?? 0;
   }
 
+  /** Whether an event says that the execution of a trial ended, or that it was graded. */
+  hasEnd(trial: string): boolean {
+    return this.#ended.has(trial);
+  }
+
   /**
    * Takes what was added to the journal, and says which trials it concerns. The next call goes on where this one ended. Throws `store/corrupt` for a journal that cannot be read, and for a line that is not an event.
    */
-  extend(): ReadonlyMap<string, TrialProgress> {
-    const added = new Map<string, TrialProgress>();
+  extend(): ReadonlySet<string> {
+    const added = new Set<string>();
     if (journalSize(this.#folder) <= this.#end) return added;
     using file = new JournalFile(this.#folder);
     for (const bytes of file.wholeLines(this.#end)) this.#addLines(bytes, added);
@@ -91,7 +90,7 @@ export class JournalIndex {
     return lines;
   }
 
-  #addLines(bytes: Buffer, added: Map<string, TrialProgress>): void {
+  #addLines(bytes: Buffer, added: Set<string>): void {
     for (const { start, end, stamp } of linesOf(bytes)) {
       this.#line += 1;
       if (stamp !== undefined) this.#add(stamp.trial, stamp.ends, end + 1 - start, added);
@@ -104,7 +103,7 @@ export class JournalIndex {
     }
   }
 
-  #add(trial: string, ended: boolean, length: number, added: Map<string, TrialProgress>): void {
+  #add(trial: string, ended: boolean, length: number, added: Set<string>): void {
     const start = this.#end;
     this.#end += length;
     // Most lines are of the same trial as the one before.
@@ -116,10 +115,10 @@ export class JournalIndex {
     const { ranges } = this.#last;
     if (ranges.at(-1) === start) ranges[ranges.length - 1] = this.#end;
     else ranges.push(start, this.#end);
-    if (ended || this.#last.added !== added) {
-      added.set(trial, { ended: ended || added.get(trial)?.ended === true });
-      this.#last.added = added;
-    }
+    if (ended) this.#ended.add(trial);
+    if (this.#last.added === added) return;
+    added.add(trial);
+    this.#last.added = added;
   }
 }
 

@@ -42,7 +42,7 @@ import { trialDocument } from "./trial-document.ts";
 import { type SchemaValidator, validateOfServer } from "../../graders/schema-validator.ts";
 import { readTrials, type StoredTrial } from "../../store/journal.ts";
 import { endsWithTrial, isLargeJournal, journalSize } from "../../store/journal-file.ts";
-import { JournalIndex, type TrialProgress } from "../../store/journal-index.ts";
+import { JournalIndex } from "../../store/journal-index.ts";
 import {
   readHead,
   readPlan,
@@ -90,13 +90,14 @@ function missingAtEnd(folder: string, { total, skip }: RunSummary): number {
   const size = journalSize(folder);
   if (size === 0) return total - skip;
   if (isLargeJournal(folder) || endsWithTrial(folder)) return 0;
-  const recorded = new JournalIndex(folder).extend();
-  return readResult(folder).trials.filter((trial) => isMissing(trial, recorded)).length;
+  const index = new JournalIndex(folder);
+  index.extend();
+  return readResult(folder).trials.filter((trial) => isMissing(trial, index)).length;
 }
 
 /** Whether a trial of a result has no end in the journal. */
-function isMissing({ id, verdict }: TrialResult, recorded: ReadonlyMap<string, TrialProgress>): boolean {
-  return verdict !== "skip" && recorded.get(id)?.ended !== true;
+function isMissing({ id, verdict }: TrialResult, index: JournalIndex): boolean {
+  return verdict !== "skip" && !index.hasEnd(id);
 }
 
 /** What is said of a run whose journal lacks trials that its result has: they are without evidence. */
@@ -197,6 +198,8 @@ export class RunRecord implements AsyncDisposable {
   #state: RunRow["state"] = "running";
   /** Of a run that has ended. */
   #document: PackedRun | undefined;
+  /** Its results of trials, unless there are too many to keep them. */
+  readonly #results = new Map<string, TrialResult>();
   #loading: Promise<void> | undefined;
   // Of a run that goes on:
   readonly #totals = new RunTotals();
@@ -261,12 +264,15 @@ export class RunRecord implements AsyncDisposable {
     const isLarge = isLargeJournal(this.#folder);
     const overview = isLarge ? readOverview(this.#folder) : undefined;
     if (overview !== undefined) return { ...this.#row("ended"), ...overview };
-    const recorded = isLarge ? undefined : new JournalIndex(this.#folder).extend();
+    if (!isLarge) this.#index.extend();
     const trials = new EndedTrials();
     let missing = 0;
     const result = await readResultByTrial(this.#folder, (some) => {
       trials.addAll(some);
-      if (recorded !== undefined) missing += some.filter((trial) => isMissing(trial, recorded)).length;
+      if (isLarge) return;
+      for (const trial of some)
+        if (isMissing(trial, this.#index)) missing += 1;
+        else this.#results.set(trial.id, trial);
     });
     return { ...this.#row("ended"), ...trials.overview(result), ...damageOf(missing) };
   }
@@ -326,11 +332,11 @@ export class RunRecord implements AsyncDisposable {
     if (added.size === 0) return;
     this.#version += 1;
     let count = 0;
-    for (const [id, { ended }] of added) {
+    for (const id of added) {
       const position = positions.get(id);
       const trial = plan.trials[position ?? -1];
       if (position === undefined || trial === undefined || this.#rows[position]?.state === "ended") continue;
-      const row = ended ? this.#endedRow(trial) : undefined;
+      const row = this.#index.hasEnd(id) ? this.#endedRow(trial) : undefined;
       this.#rows[position] = row ?? plannedRow(trial, taskOf(trial, plan), "running");
       this.#changed[position] = this.#version;
       count += 1;
@@ -440,6 +446,8 @@ export class RunRecord implements AsyncDisposable {
 
   #resultOf(trajectory: Trajectory): TrialResult {
     const { trial, events } = trajectory;
+    const known = this.#results.get(trial.id);
+    if (known !== undefined) return known;
     const result = this.#plan.replay.resultOf(trial, events, { trajectory });
     if (this.#document?.state !== "damaged" || isFinished(events)) return result;
     const message = "the journal lacks the end of this trial, so nothing shows how it ended";
