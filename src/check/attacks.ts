@@ -415,6 +415,9 @@ export function realisticCalls(
   const texts = textsOf(args, inputSchema);
   const paths = texts.filter(({ isPath }) => isPath);
   const addresses = texts.filter(({ isAddress }) => isAddress);
+  const names = texts.filter(
+    ({ isPath, isAddress, described }) => !isPath && !isAddress && described.length === 0,
+  );
   const fresh = `${folder}/mcpvals-new`;
   const note = `${folder}/${plantedNote}`;
   const most = Math.max(0, ...texts.map(({ described }) => described.length));
@@ -443,8 +446,13 @@ export function realisticCalls(
     why,
     args: addresses.reduce((made, { place }) => withText(made, place, url), likely),
   }));
+  const withNames = {
+    why: "names of a file that is there",
+    args: names.reduce((changed, { place }) => withText(changed, place, plantedNote), likely),
+  };
   const made = [
     ...withDescribed,
+    ...(names.length > 0 ? [withNames] : []),
     ...(paths.length > 0 ? withPaths : []),
     ...(addresses.length > 0 ? withAddresses : []),
   ];

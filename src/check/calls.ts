@@ -436,16 +436,18 @@ function callsOf({ probes }: CheckView): readonly CallView[] {
   });
 }
 
-/** Whether a call gave a result that is not a failure, as far as the text shows. */
-function succeeded({ exchange }: CallView): boolean {
-  const result = resultOf(exchange);
+/** Whether a result is none of a failure, as far as its flag and its text show. */
+export function hasSucceeded(result: JsonObject | undefined): boolean {
   return result !== undefined && result["isError"] !== true && !readsLikeFailure(resultText(result).trim());
 }
 
 /** How many calls with valid arguments were made, and how many succeeded. */
 export function validCalls(view: CheckView): { readonly made: number; readonly succeeded: number } {
   const valid = callsOf(view).filter(({ call }) => call.expects === "result");
-  return { made: valid.length, succeeded: valid.filter(succeeded).length };
+  return {
+    made: valid.length,
+    succeeded: valid.filter(({ exchange }) => hasSucceeded(resultOf(exchange))).length,
+  };
 }
 
 /** Whether an error is that of the official SDKs for a result of the tool that does not fit its output schema. */

@@ -55,6 +55,23 @@ it("has not seen enough of a tool that may take an address where connections can
   expect(lackFor("word", { watched: "files" })).toBe(undefined);
 });
 
+it.each([
+  [
+    "a tool that only says that it failed",
+    { calls: [{ result: textResult("Error: API key missing") }] },
+    /^no tool did its work/,
+  ],
+  ["a tool for which no call could be made", { calls: [] }, /^nothing of what the server lists was called/],
+  ["a tool that works", { calls: [{ result: textResult("ok") }] }, undefined],
+])("judges in a sandbox the evidence of %s", (_, server, lack) => {
+  const view = viewOf({ kind: "security", tools: [tool()], ...server });
+  const found = evidenceIn({
+    ...view,
+    spec: { ...view.spec, confined: true, watched: "all", answers: true },
+  }).lack;
+  expect(found).toEqual(lack === undefined ? undefined : expect.stringMatching(lack));
+});
+
 it.each(Object.entries(cases))("judges the evidence of %s", (_, [server, lack]) => {
   expect(evidenceIn(viewOf(server)).lack).toEqual(lack);
 });

@@ -36,8 +36,17 @@ export function evidenceIn(view: CheckView): CheckEvidence {
           lack: `what the server does was not seen: ${spec.notWatched ?? "there is no sandbox"}`,
         };
       const isCalled = spec.calls !== undefined && spec.calls.length > 0;
-      if (!isCalled && spec.reads?.some(({ attack }) => attack !== undefined) !== true)
-        return lacking(answers(exchanges), "the server answered nothing");
+      if (!isCalled && spec.reads?.some(({ attack }) => attack !== undefined) !== true) {
+        const answered = answers(exchanges);
+        const isIdle =
+          spec.confined === true && view.surface.tools.length + callablesOf(view.surface).length > 0;
+        if (answered.length > 0 && isIdle)
+          return {
+            evidence: answered,
+            lack: "nothing of what the server lists was called: no valid arguments could be made; give examples in the input schemas",
+          };
+        return lacking(answered, "the server answered nothing");
+      }
       const answered = answers(exchangesOf(exchanges, ...plannedMethods));
       const kinds = isCalled ? (["tool"] as const) : (["prompt", "resource"] as const);
       if (

@@ -179,12 +179,11 @@ export async function requestOrPing(
   client: ProbeClient,
   method: string,
   params: JsonObject,
-): Promise<{ readonly answer: Answer; readonly succeeded: boolean; readonly answersPing: boolean }> {
+): Promise<{ readonly answer: Answer; readonly answersPing: boolean }> {
   const { id, answer: coming } = await client.start(method, params, { progress: true });
   const answer = await coming;
-  const succeeded = answer.kind === "result" && answer.result["isError"] !== true;
-  if (answer.kind !== "none") return { answer, succeeded, answersPing: true };
+  if (answer.kind !== "none") return { answer, answersPing: true };
   await client.notify("notifications/cancelled", { requestId: id, reason: "no answer in time" });
   const ping = await client.request("ping", undefined, { timeoutMs: pingMs });
-  return { answer, succeeded, answersPing: isAnswer(ping) };
+  return { answer, answersPing: isAnswer(ping) };
 }

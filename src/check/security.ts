@@ -6,6 +6,7 @@ import { countOf } from "../base/visible-text.ts";
 import { addressRules, probeAddress } from "./address-security.ts";
 import { anything, escape, textsIn } from "./attack-signs.ts";
 import { callablesOf } from "./attacks.ts";
+import { hasSucceeded } from "./calls.ts";
 import { canariesIn, plantedFiles } from "./canaries.ts";
 import { profileOf, targetInProfile } from "./capability-profile.ts";
 import {
@@ -169,6 +170,8 @@ class Series {
     for (const [index, step] of ordered.entries()) {
       if (!this.isReachable || slow > maxSlowMs) break;
       const { attack } = step.planned;
+      // Ordinary requests that take too long, such as a search of a large folder, say nothing of hostile ones if another was answered.
+      if (attack === undefined && hangs >= maxHangs) continue;
       const next = ordered[index + 1];
       const isLastOrdinary = next === undefined || isHostile(next.planned);
       const waits = attack === undefined ? isLastOrdinary : attack.aim === "size";
@@ -176,8 +179,10 @@ class Series {
       slow += this.#end.slowMs;
       if (attack !== undefined && this.#end.isDown) await this.#explain(step);
       else if (attack !== undefined) this.#earlier = [...this.#earlier, step].slice(-maxEarlier);
-      hangs += this.#end.hangs ? 1 : 0;
-      if (hangs === maxHangs) break;
+      if (this.#end.hangs) {
+        hangs += 1;
+        if (hangs >= maxHangs && (attack !== undefined || this.worked.length === 0)) break;
+      }
       // What still works on one request may touch something during the next.
       if (this.isReachable && (this.#end.hangs || this.#end.isDown)) await this.#start();
     }
@@ -195,9 +200,10 @@ class Series {
     const { method, params } = requestOf(withArgumentsThatWorked(planned, this.worked));
     const work = async (): Promise<CallEnd> => {
       const began = performance.now();
-      const { answer, succeeded, answersPing } = await requestOrPing(client, method, params);
+      const { answer, answersPing } = await requestOrPing(client, method, params);
       const { kind } = answer;
       const took = slowTime(planned, kind, performance.now() - began);
+      const succeeded = answer.kind === "result" && hasSucceeded(answer.result);
       if (succeeded && !isHostile(planned)) this.worked.push(planned);
       // What a tool begins and does not wait for is seen, too, once the server has answered something else.
       if (kind !== "none" && !client.isLost) await client.request("ping");
@@ -738,15 +744,27 @@ export const securityRules = {
     severity: "info",
     title: "Not all that the server touches was seen",
     why: "Nothing is known about what was not seen.",
-    fix: "Check a program, on Linux with bubblewrap, strace and iproute2. Give an example in the input schema of a tool whose arguments could not be made.",
+    fix: "Check a program, on Linux with bubblewrap, strace and iproute2.",
     bad: `strace is not installed`,
     good: `strace is installed`,
     source: "docs/security-checks.md",
+    *find({ spec, probes }) {
+      if (spec.notWatched !== undefined)
+        yield { message: spec.notWatched, evidence: probes.slice(0, 1).map(({ started }) => started) };
+    },
+  },
+  "security/not-tried": {
+    severity: "warning",
+    title: "Something that the server lists was not tried, or not wholly",
+    why: "Nothing is known about what it does: a tool that refuses all calls of a check may be unsafe in those of an agent.",
+    fix: "Give an example in the input schema of what could not be called with success. Give the server what it works with: a file or folder as an argument, an environment variable with -e NAME=VALUE, a service.",
+    bad: `{ "name": { "type": "string" } }   (each name that was made up is refused)`,
+    good: `{ "name": { "type": "string", "examples": ["weekly report"] } }`,
+    source: "docs/security-checks.md",
     *find(view) {
       const { spec, probes, surface } = view;
-      const evidence = probes.slice(0, 1).map(({ started }) => started);
-      if (spec.notWatched !== undefined) yield { message: spec.notWatched, evidence };
       if (spec.confined !== true) return;
+      const evidence = probes.slice(0, 1).map(({ started }) => started);
       const callables = callablesOf(surface);
       const tried = new Set(probes.map(plannedIn));
       // Those of great size come last, and are left out only where a tool is given up.

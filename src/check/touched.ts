@@ -2,6 +2,7 @@ import { type Exchange, perObject } from "../trace/trajectory.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
 import { type CheckView, exchangesOf, type Found, type ProbeView, resultOf } from "./check-view.ts";
 import type { CalledKind } from "../model/check.ts";
+import { hasSucceeded } from "./calls.ts";
 import { type Planned, placeOfPlanned, plannedMethods } from "./planned-requests.ts";
 
 /** Something that a server touched, as it is on record. */
@@ -40,16 +41,11 @@ export function ordinary(view: CheckView): readonly ProbeView[] {
 export function workingOnes(view: CheckView, kind: CalledKind): ReadonlySet<string> {
   return new Set(
     ordinary(view).flatMap((probe) =>
-      exchangesOf(probe.exchanges, ...plannedMethods).some(isSuccess)
+      exchangesOf(probe.exchanges, ...plannedMethods).some((exchange) => hasSucceeded(resultOf(exchange)))
         ? (placeOf(probe).place?.[kind] ?? [])
         : [],
     ),
   );
-}
-
-function isSuccess(exchange: Exchange): boolean {
-  const result = resultOf(exchange);
-  return result !== undefined && result["isError"] !== true;
 }
 
 /** What a probe called or read. */

@@ -54,10 +54,10 @@ interface Job {
 }
 
 /**
- * Values that time out before a schema is no longer tried, so that a server with a bad one cannot delay a run by hours. One value must not
- * take the verdict from others.
+ * Values that time out before a schema is no longer tried, so that a server with a bad one cannot delay a run by hours, or use the whole time of
+ * a check. One value must not take the verdict from others.
  */
-const maxHangs = 10;
+const maxHangs = 3;
 
 /** Maximum number of values in one message: a message to a thread takes longer than most validations. */
 const maxBatch = 50;

@@ -276,7 +276,7 @@ it.skipIf(reason !== undefined)(
     expect(all.map(({ code, place, message }) => [code, place, message.split(":")[1]])).toEqual(
       [{ tool: "run" }, { prompt: "ask" }, { prompt: "wait" }, { resource: "days://{path}" }]
         .map((place) => ["security/command-injection", { ...place, parameter: "path" }, expect.any(String)])
-        .concat([["security/not-watched", {}, " wait"]]),
+        .concat([["security/not-tried", {}, " wait"]]),
     );
   },
 );
@@ -323,5 +323,38 @@ it.skipIf(reason !== undefined)(
         { tool, parameter: "path" },
       ]),
     );
+  },
+);
+
+it.skipIf(reason !== undefined)(
+  `tools that want the name of a file that is there, and tools that search some folders for too long, are attacked${note}`,
+  async () => {
+    const read = (check: string): string => `
+      const { readFileSync } = await import("node:fs");
+      const { join } = await import("node:path");
+      if (project === undefined) throw new Error("no project");
+      ${check}
+      return say(readFileSync(join(process.argv[2], project, title), "utf8"));`;
+    const source = serverWith({
+      careless: read(""),
+      careful: read(`if (title.includes("/")) throw new Error("no title");
+        if ((await import("node:fs")).lstatSync(join(process.argv[2], project, title)).isSymbolicLink()) throw new Error("a link");`),
+      // Only an absolute project is there.
+      searching: read(`if (project === ".") return new Promise(() => {});`).replace("process.argv[2], ", ""),
+    })
+      .replaceAll("async ({ path }) =>", "async ({ title, project }) =>")
+      .replace(
+        `properties: { path: { type: "string", description: parameter } }, required: ["path"]`,
+        `properties: {
+          title: { type: "string", description: "The note" },
+          project: { type: "string", description: "Folder of the project" },
+        }, required: ["title"]`,
+      );
+    using folder = folderOf({ "server.mjs": source, "notes/note.txt": "A note." });
+    const all = await securityFindings([process.execPath, "server.mjs", "notes"], folder.path);
+    const titles = all.flatMap(({ code, place: { tool, parameter } }) =>
+      parameter === "title" ? [[code, tool]] : [],
+    );
+    expect(titles).toEqual(["careless", "searching"].map((tool) => ["security/path-escape", tool]));
   },
 );

@@ -194,7 +194,7 @@ describe.skipIf(reason !== undefined)(`tools that take a path${note}`, () => {
 
   it("are led out of their folder by a path to which they add an ending", () => {
     const unseen = expect.stringContaining(
-      "not-watched: no call without hostile arguments succeeded",
+      "not-tried: no call without hostile arguments succeeded",
     ) as unknown;
     const failing = (ending: string): unknown =>
       expect.stringMatching(

@@ -117,8 +117,8 @@ it.skipIf(reason !== undefined)(`holes of tools that refuse every call are found
   const codesOf = (tool: string): readonly string[] =>
     foundInTool(findings, tool).map((each) => each.slice(0, each.indexOf(":")));
   expect(["opens", "runs"].map(codesOf)).toEqual([
-    ["path-escape", "not-watched"],
-    ["command-injection", "not-watched"],
+    ["path-escape", "not-tried"],
+    ["command-injection", "not-tried"],
   ]);
 });
 
@@ -134,7 +134,7 @@ it.skipIf(reason !== undefined)(
     mkdirSync(join(folder.path, "notes"));
     const command = [process.execPath, "server.mjs", "notes"];
     const findings = await securityFindings(command, folder.path);
-    expect(findings.map(({ code }) => code)).not.toContain("security/not-watched");
+    expect(findings.map(({ code }) => code)).not.toContain("security/not-tried");
   },
 );
 
@@ -229,7 +229,7 @@ describe.skipIf(reason !== undefined)(`a tool${note}`, () => {
   it("that multiplies, compares or counts what it is given has no templates and no SQL", () => {
     expect([found.multiplies, found.compares, found.counts]).toEqual([[], [], []]);
     // What is no number it refuses, also where it is harmless.
-    const ofSql = ["sql-injection", "not-watched"];
+    const ofSql = ["sql-injection", "not-tried"];
     expect([codesOf("expands"), codesOf("selects")]).toEqual([["template-injection"], ofSql]);
   });
 
@@ -263,7 +263,7 @@ describe.skipIf(reason !== undefined)(`a tool${note}`, () => {
 
   it("that does not answer twice is not called any more, and the check says so", () => {
     expect(found.waits).toEqual([
-      expect.stringMatching(/^not-watched: not all hostile arguments were tried, .*: waits$/),
+      expect.stringMatching(/^not-tried: not all hostile arguments were tried, .*: waits$/),
     ]);
   });
 });

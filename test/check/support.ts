@@ -124,8 +124,7 @@ export async function foundInTools<T extends string>(
 export function foundInTool(findings: readonly Finding[], tool: string): readonly string[] {
   return findings.flatMap(({ code, message, place }) => {
     // It names all tools that did not work.
-    const names =
-      code === "security/not-watched" ? message.split(": ")[1]?.split(", ") : [place.tool ?? tool];
+    const names = code === "security/not-tried" ? message.split(": ")[1]?.split(", ") : [place.tool ?? tool];
     return code.startsWith("security/") && names?.includes(tool) === true
       ? `${code.replace("security/", "")}: ${message}`
       : [];

@@ -207,8 +207,8 @@ describe("an unusable schema", () => {
     expect(await check(sum, { sum: 5 }, validator)).toEqual(valid);
   });
 
-  it("that took too long for ten values is not tried again", async () => {
-    await using validator = validatorWithTimeouts(...Array.from({ length: 10 }, (_, index) => index + 1));
+  it("that took too long for three values is not tried again", async () => {
+    await using validator = validatorWithTimeouts(1, 2, 3);
     for (let call = 0; call < 100; call += 1)
       expect(await check(structuredClone(endless), letters, validator)).toEqual(tooLong);
   });
