@@ -37,7 +37,8 @@ const benches: Readonly<Record<string, () => Promise<readonly Row[]>>> = {
 
 const chosen = process.argv.slice(2);
 const unknown = chosen.find((name) => !(name in benches));
-if (unknown !== undefined) throw new Error(`there is no bench "${unknown}"; there are ${Object.keys(benches).join(", ")}`);
+if (unknown !== undefined)
+  throw new Error(`there is no bench "${unknown}"; there are ${Object.keys(benches).join(", ")}`);
 if (process.send === undefined) {
   const rows: Row[] = [];
   for (const name of Object.keys(benches)) {
