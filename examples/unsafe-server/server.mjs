@@ -171,7 +171,7 @@ const tools = {
   run_command: {
     description: "Runs one of the commands that are allowed.",
     annotations: { readOnlyHint: false, openWorldHint: false },
-    properties: { command: text("The command") },
+    properties: { command: text("The command: date or uptime") },
     run: ({ command }) => {
       if (!has("any-command") && !["date", "uptime"].includes(command))
         throw new Error("the command is not allowed");
@@ -237,7 +237,7 @@ const tools = {
     annotations: { readOnlyHint: true, openWorldHint: true },
     properties: { url: text("Address of the page") },
     run: async ({ url }) => {
-      if (!has("any-address")) throw new Error("the address is not allowed");
+      if (!has("any-address")) return getPublic(url);
       return (await fetch(url)).text();
     },
   },
@@ -290,7 +290,7 @@ const tools = {
   query: {
     description: "Runs a query.",
     annotations: { readOnlyHint: false, openWorldHint: false },
-    properties: { sql: text("A query of the table notes") },
+    properties: { sql: text('A query, such as "SELECT body FROM notes"') },
     run: ({ sql }) => {
       if (!has("any-sql") && !/^select\b[^;]*$/i.test(sql)) throw new Error("only one SELECT is allowed");
       database.exec(sql);

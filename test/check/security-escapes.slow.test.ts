@@ -100,7 +100,7 @@ describe.skipIf(reason !== undefined)(`tools that take an address${note}`, () =>
     expect(complete).toEqual([]);
     // As getaddrinfo does, which so asks for the route to each address.
     expect(sorts).toEqual([
-      expect.stringContaining("not-watched: no call without hostile arguments succeeded") as unknown,
+      expect.stringContaining("not-tried: no call without hostile arguments succeeded") as unknown,
     ]);
     expect(zero).toEqual(["request-escape: it connected to 0.0.0.0:8642; what worked: the address 0.0.0.0"]);
     expect(network).toEqual([
