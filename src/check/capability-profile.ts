@@ -1,13 +1,17 @@
-import type { CalledKind, CapabilityProfile, Touched } from "../model/check.ts";
+import type { CalledKind, CapabilityProfile, ProfilePart, Touched } from "../model/check.ts";
 import type { CheckView, ProbeView } from "./check-view.ts";
 import { type Access, isStart, ordinary, placeOf, stableTarget, touchedIn } from "./touched.ts";
 
-/** What the server touched in ordinary probes, in the order of their names; undefined: it was not confined. */
-export function profileOf(view: CheckView): CapabilityProfile | undefined {
-  const { watched, confined } = view.spec;
-  if (watched === undefined || confined !== true) return undefined;
+/**
+ * What the server touched in ordinary probes, in the order of their names; undefined: it was not confined. `watched`: what would have been
+ * seen had it been watched so.
+ */
+export function profileOf(view: CheckView, watched = view.spec.watched): CapabilityProfile | undefined {
+  if (watched === undefined || view.spec.confined !== true) return undefined;
   const touchedBy = (probes: readonly ProbeView[]): Touched => {
-    const all = probes.flatMap((probe) => touchedIn(view, probe));
+    const all = probes
+      .flatMap((probe) => touchedIn(view, probe))
+      .filter(({ by }) => watched === "all" || by === "comparison");
     const of = (kind: keyof Touched): string[] =>
       [
         ...new Set(all.flatMap((each) => (profileKinds[each.access] === kind ? targetInProfile(each) : []))),
@@ -44,6 +48,22 @@ export function profileOf(view: CheckView): CapabilityProfile | undefined {
   return { watched, start, ...called, sandbox };
 }
 
+/** An access that is in a part of a profile. */
+export function witnessIn(
+  view: CheckView,
+  { kind: of, name }: Pick<ProfilePart, "kind" | "name">,
+  kind: keyof Touched,
+  target: string,
+): Access | undefined {
+  const probes =
+    of === undefined
+      ? view.probes.filter(isStart)
+      : ordinary(view).filter((probe) => placeOf(probe).place?.[of] === name);
+  return probes
+    .flatMap((probe) => touchedIn(view, probe))
+    .find((each) => profileKinds[each.access] === kind && targetInProfile(each) === target);
+}
+
 const profileKinds: Readonly<Record<Access["access"], keyof Touched>> = {
   read: "read",
   write: "write",
@@ -54,6 +74,6 @@ const profileKinds: Readonly<Record<Access["access"], keyof Touched>> = {
 };
 
 /** In a folder that it was given the profile does not tell files apart: they are the user's. */
-export function targetInProfile(access: Access): string {
+function targetInProfile(access: Access): string {
   return access.folder ?? stableTarget(access);
 }

@@ -264,8 +264,9 @@ async function tasksOf(
   // A server that the snapshot does not know has nothing to compare.
   const lacking =
     watching?.confined === true && Object.keys(snapshot ?? {}).length > 0
-      ? lackOf(profile, surface)
+      ? lackOf(profile, watching, surface)
       : undefined;
+  const notWatched = [watching?.notWatched, lacking].filter((each) => each !== undefined);
   const conformance =
     options.suite === undefined
       ? undefined
@@ -288,7 +289,7 @@ async function tasksOf(
       ...(watching.confined === true ? await securityRequests(spec, surface, validateSchema) : {}),
       ...(hasLocalToken(spec) ? { calls: await callsWithAddress(surface, policy, validateSchema) } : {}),
       ...exact({ profile }),
-      ...exact({ notWatched: watching.notWatched ?? lacking }),
+      ...(notWatched.length === 0 ? {} : { notWatched: notWatched.join("; ") }),
     },
     stability: {
       listing: listingOf(surface, { exact: true }),
@@ -367,10 +368,13 @@ async function callsWithFiles(
 /** Why what the server touches is compared with nothing, as a whole or in part; undefined: all is compared. */
 function lackOf(
   profile: CapabilityProfile | undefined,
+  { watched }: Watching,
   { prompts, resources, resourceTemplates }: Surface,
 ): string | undefined {
   if (profile === undefined)
     return "the snapshot has no profile, so that what the server touches was compared with nothing; --update adds it";
+  if (profile.watched === "files" && watched === "all")
+    return "the profile in the snapshot was made without strace, so that only changes of files were compared; --update adds the rest";
   const isOlder = profile.prompts === undefined || profile.resources === undefined;
   return isOlder && [...prompts, ...resources, ...resourceTemplates].length > 0
     ? "the profile in the snapshot is of an older version, so that what prompts and resources touch was compared with nothing; --update adds it"

@@ -1,8 +1,9 @@
 import { expect, it } from "vitest";
-import { type CheckedCall, type CheckedServer, testRules, tool } from "../../test/support/rules.ts";
-import { errorResult } from "../../test/support/trial-events.ts";
-import type { PlannedCall } from "../model/check.ts";
-import { slowTime } from "./security.ts";
+import { type CheckedCall, type CheckedServer, testRules, tool, viewOf } from "../../test/support/rules.ts";
+import { errorResult, textResult } from "../../test/support/trial-events.ts";
+import type { PlannedCall, Touched } from "../model/check.ts";
+import { eventsOf } from "../model/event.ts";
+import { securityRules, slowTime } from "./security.ts";
 
 const ordinary: PlannedCall = { tool: "t", args: {}, expects: "result", why: "the required arguments" };
 const hostile: PlannedCall = {
@@ -44,4 +45,72 @@ testRules({
       "a file that the system refuses": reading("EACCES"),
     },
   },
+});
+
+const nothing: Touched = { read: [], write: [], run: [], connect: [] };
+const sandbox = { kind: "process", network: [], read: [], write: [] } as const;
+
+/** What a profile that knows nothing finds in calls of two tools, with the accesses that are its evidence. */
+function besideProfile(
+  watched: readonly [then: "all" | "files", now: "all" | "files"],
+  ...calls: readonly CheckedCall[]
+): readonly (readonly [tool: string | undefined, message: string, evidence: readonly string[]])[] {
+  const tools = [tool({ name: "first" }), tool({ name: "second" })];
+  const view = viewOf({
+    kind: "security",
+    tools,
+    calls: calls.map((call) => ({ result: textResult("ok"), ...call })),
+  });
+  const [then, now] = watched;
+  const profile = { watched: then, start: nothing, tools: {}, prompts: {}, resources: {}, sandbox };
+  const spec = { ...view.spec, confined: true, watched: now, profile };
+  return Array.from(
+    securityRules["security/profile"].find({ ...view, spec }),
+    ({ place, message, evidence }) => {
+      const shown = view.probes.flatMap(({ events, call }) =>
+        eventsOf(events, "server.access").flatMap(({ seq, access }) =>
+          evidence.includes(seq) ? `${access} of ${call?.tool}` : [],
+        ),
+      );
+      return [place?.tool, message, shown];
+    },
+  );
+}
+
+it("the evidence of what is not in the profile is an access of that sort, in an ordinary call of that tool", () => {
+  const target = "~/notes.db";
+  const attack = { parameter: "path", aim: "read", form: "../ before the path", isWhole: false } as const;
+  expect(
+    besideProfile(
+      ["all", "all"],
+      { tool: "first", touches: [{ access: "read", target }] },
+      { tool: "second", attack, touches: [{ access: "write", target }] },
+      {
+        tool: "second",
+        touches: [
+          { access: "read", target },
+          { access: "delete", target },
+        ],
+      },
+    ),
+  ).toEqual([
+    ["first", "read: ~/notes.db is not in the profile", ["read of first"]],
+    ["second", "read: ~/notes.db is not in the profile", ["read of second"]],
+    ["second", "write: ~/notes.db is not in the profile", ["delete of second"]],
+  ]);
+});
+
+it("a profile that was made without strace is compared with changes of files only", () => {
+  const call: CheckedCall = {
+    tool: "first",
+    touches: [
+      { access: "read", target: "~/a" },
+      { access: "write", target: "/b", failed: "EROFS" },
+      { access: "connect", target: "127.0.0.1:80" },
+      { access: "write", target: "~/c", by: "comparison" },
+    ],
+  };
+  const written = ["first", "write: ~/c is not in the profile", ["write of first"]];
+  expect(besideProfile(["files", "all"], call)).toEqual([written]);
+  expect(besideProfile(["all", "all"], call)).toHaveLength(4);
 });

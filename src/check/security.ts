@@ -8,7 +8,7 @@ import { anything, escape, textsIn } from "./attack-signs.ts";
 import { callablesOf } from "./attacks.ts";
 import { hasSucceeded } from "./calls.ts";
 import { canariesIn, plantedFiles } from "./canaries.ts";
-import { profileOf, targetInProfile } from "./capability-profile.ts";
+import { profileOf, witnessIn } from "./capability-profile.ts";
 import {
   answersPing,
   type CheckView,
@@ -16,7 +16,6 @@ import {
   exchangesOf,
   listKeys,
   isUnanswered,
-  type Found,
   listingOf,
   type ProbeView,
   readSurface,
@@ -713,30 +712,26 @@ export const securityRules = {
     weakness: { owasp: "MCP04", cwe: 829 },
     *find(view) {
       const { profile: known } = view.spec;
-      const profile = profileOf(view);
-      if (known === undefined || profile === undefined) return;
-      const [last] = view.probes.map(({ finished }) => finished).slice(-1);
-      const compare = function* (
-        now: Touched,
-        was: Touched | undefined,
-        place: Pick<Found, "place">,
-      ): Iterable<Found> {
-        for (const kind of kinds)
-          for (const target of now[kind]) {
-            if (known.start[kind].includes(target) || was?.[kind].includes(target) === true) continue;
-            yield {
-              ...place,
-              message: `${kind}: ${target} is not in the profile`,
-              evidence: evidenceOf(view, target, last),
-            };
-          }
-      };
-      for (const { kind, name, touched: now } of partsOf(profile)) {
-        const list = kind === undefined ? {} : known[calledKinds[kind]];
+      if (known === undefined) return;
+      // One that was made without strace has no reads, programs and connections.
+      const profile = profileOf(view, known.watched);
+      if (profile === undefined) return;
+      for (const part of partsOf(profile)) {
+        const { kind: of, name, touched } = part;
+        const list = of === undefined ? {} : known[calledKinds[of]];
         // An older profile says nothing of prompts and resources.
         if (list === undefined) continue;
         const was = Object.hasOwn(list, name) ? list[name] : undefined;
-        yield* compare(now, was, kind === undefined ? {} : { place: { [kind]: name } });
+        for (const kind of kinds)
+          for (const target of touched[kind]) {
+            if (known.start[kind].includes(target) || was?.[kind].includes(target) === true) continue;
+            const witness = witnessIn(view, part, kind, target);
+            yield {
+              ...(of === undefined ? {} : { place: { [of]: name } }),
+              message: `${kind}: ${target} is not in the profile`,
+              evidence: witness === undefined ? [] : [witness.seq],
+            };
+          }
       }
     },
   },
@@ -904,9 +899,4 @@ function ownSecretsIn(text: string): readonly string[] {
   return [...new Set(names.filter((name) => name.replace(/ \d+$/, "") !== unknownKey))].map(
     (name) => `$${name}`,
   );
-}
-
-function evidenceOf(view: CheckView, target: string, last: number | undefined): readonly number[] {
-  const event = eventsOf(view.events, "server.access").find((each) => targetInProfile(each) === target);
-  return event === undefined ? (last === undefined ? [] : [last]) : [event.seq];
 }

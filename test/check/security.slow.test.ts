@@ -112,9 +112,18 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
       profileFindings("7001", "s.json", { update: true }),
     ]);
     expect(ofNone).toEqual([expect.stringContaining("has no profile")]);
-    expect(await Promise.all([profileFindings("7001", "s.json"), profileFindings("7002", "s.json")])).toEqual(
-      [[], ["connect: 127.0.0.1:7002 is not in the profile"]],
-    );
+    const whole = readFileSync(join(folder.path, "s.json"), "utf8");
+    writeFileSync(join(folder.path, "files.json"), whole.replace('"watched": "all"', '"watched": "files"'));
+    const later = [
+      profileFindings("7001", "s.json"),
+      profileFindings("7002", "s.json"),
+      profileFindings("7002", "files.json"),
+    ];
+    expect(await Promise.all(later)).toEqual([
+      [],
+      ["connect: 127.0.0.1:7002 is not in the profile"],
+      [expect.stringContaining("was made without strace")],
+    ]);
   });
 
   it("has in the profile what prompts and templates touch, and compares it unless the committed one is older", async () => {

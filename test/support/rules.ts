@@ -48,7 +48,8 @@ export interface CheckedCall extends Partial<PlannedCall> {
   readonly touches?: readonly Touch[];
 }
 
-type Touch = Pick<EventOf<"server.access">, "access" | "target" | "failed">;
+type Touch = Pick<EventOf<"server.access">, "access" | "target" | "failed"> &
+  Partial<Pick<EventOf<"server.access">, "by">>;
 
 /** A resource or prompt that a check reads, and what becomes of it. */
 export interface CheckedRead extends PlannedRead {
@@ -162,7 +163,7 @@ export function viewOf({
         sent = request;
         for (const message of sentFirst) trial.receive(server, message);
         const { result, error, exits, answersPing, touches = [] } = call;
-        for (const touch of touches) trial.emit({ type: "server.access", server, ...touch, by: "trace" });
+        for (const touch of touches) trial.emit({ type: "server.access", server, by: "trace", ...touch });
         if (error !== undefined) trial.refuse(request, error.code, error.message);
         else if (result !== undefined) trial.answer(request, result);
         else if (exits !== undefined)
