@@ -33,6 +33,14 @@ const withParameters = (count: number): CheckedServer => ({
   ],
 });
 
+/** The same in the part security, where the part calls leaves the tool out, or does not. */
+const confined = (call: CheckedCall, isLeftOut = true): CheckedServer => ({
+  ...called(call),
+  kind: "security",
+  notCalled: isLeftOut ? [{ tool: "search", reason: "not annotated" }] : [],
+});
+const attack = { parameter: "word", aim: "size", form: "a long text", isWhole: false } as const;
+
 testRules({
   "call/parameters-not-tried": {
     bad: { "a tool with more parameters than are tried": withParameters(51) },
@@ -45,16 +53,25 @@ testRules({
     },
   },
   "call/crash": {
-    bad: { "a call that ends the server": called({ exits: 1 }) },
+    bad: {
+      "a call that ends the server": called({ exits: 1 }),
+      "an ordinary call of the part security that ends the server": confined({ exits: 1 }),
+    },
     good: {
+      "a call of the part security of a tool that the part calls called": confined({ exits: 1 }, false),
+      "a hostile call that ends the server": confined({ attack, exits: 1 }),
       "an answer": result(textResult("ok")),
       "a refusal": called({ ...invalid, ...refused }),
       "an answer that mcpvals does not read": called({ breaks: true }),
     },
   },
   "call/hang": {
-    bad: { "no answer, not even to a ping": called({ answersPing: false }) },
+    bad: {
+      "no answer, not even to a ping": called({ answersPing: false }),
+      "none to an ordinary call of the part security": confined({ answersPing: false }),
+    },
     good: {
+      "no answer to a hostile call": confined({ attack, answersPing: false }),
       "no answer in time": called({ answersPing: true }),
       "an answer that mcpvals does not read": called({ breaks: true }),
     },

@@ -16,6 +16,7 @@ import {
   answersPing,
   type CheckView,
   endBefore,
+  endIn,
   errorOf,
   errorText,
   exchangesOf,
@@ -93,7 +94,8 @@ const rulesOfCalls = {
     source: "MCP 2025-11-25, tools: error handling",
     *find(view) {
       for (const { call, exchange, probe } of callsOf(view)) {
-        const end = endBefore(exchange, probe);
+        // The part security waits for a late end.
+        const end = view.spec.kind === "security" ? endIn(probe) : endBefore(exchange, probe);
         if (end === undefined) continue;
         const evidence = [exchange.request.seq, end.seq];
         yield { place: { tool: call.tool }, message: `after ${argumentsText(call)} ${end.how}`, evidence };
@@ -356,6 +358,11 @@ export const callRules: RuleTable = mapValues(rulesOfCalls, (rule: Rule): Rule =
   find: (view, context) => oncePerTool(rule.find(view, context)),
 }));
 
+/** Those of them that look at ordinary calls of the part security, too. */
+export const endRules: RuleTable = Object.fromEntries(
+  Object.entries(callRules).filter(([code]) => ["call/crash", "call/hang"].includes(code)),
+);
+
 async function* oncePerTool(all: Iterable<Found> | AsyncIterable<Found>): AsyncIterable<Found> {
   const byTool = new Map<string, { readonly first: Found; count: number }>();
   for await (const found of all) {
@@ -428,11 +435,15 @@ interface CallView {
   readonly probe: ProbeView;
 }
 
-/** The planned calls that were made. */
-function callsOf({ probes }: CheckView): readonly CallView[] {
+/** The planned calls that were made; in the part security ordinary ones, of tools that the part calls leaves out. */
+function callsOf({ spec, probes }: CheckView): readonly CallView[] {
+  const leftOut = new Set(spec.notCalled?.map(({ tool }) => tool));
   return probes.flatMap((probe) => {
+    const { call } = probe;
     const [exchange] = exchangesOf(probe.exchanges, "tools/call");
-    return probe.call === undefined || exchange === undefined ? [] : [{ call: probe.call, exchange, probe }];
+    if (call === undefined || exchange === undefined) return [];
+    if (spec.kind === "security" && (call.attack !== undefined || !leftOut.has(call.tool))) return [];
+    return [{ call, exchange, probe }];
   });
 }
 

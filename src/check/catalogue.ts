@@ -2,7 +2,7 @@ import type { ValidateSchema } from "../expect/tool-result.ts";
 import type { Json } from "../base/json.ts";
 import { suggestion } from "../base/did-you-mean.ts";
 import type { AcceptedFinding, CheckKind } from "../model/check.ts";
-import { callRules, probeCalls } from "./calls.ts";
+import { callRules, endRules, probeCalls } from "./calls.ts";
 import { type CheckView, OutOfTime, type RuleContext, type RuleTable } from "./check-view.ts";
 import { clientRules } from "./clients.ts";
 import { conformanceRules, probeConformance } from "./conformance.ts";
@@ -11,7 +11,7 @@ import { bySeverity, type Finding } from "../model/finding.ts";
 import { handshakeRules, probeHandshake } from "./handshake.ts";
 import { listRules, probeDefinitions } from "./lists.ts";
 import type { Prober } from "./prober.ts";
-import { probeReads, readRules } from "./reads.ts";
+import { probeReads, readEndRules, readRules } from "./reads.ts";
 import { probeRequests, requestRules } from "./requests.ts";
 import { schemaRules, uncheckedRules } from "./schemas.ts";
 import { serverMessageRules } from "./server-messages.ts";
@@ -55,7 +55,7 @@ const parts: Readonly<Record<CheckKind, Part>> = {
   },
   calls: { probe: probeCalls, rules: [protocolRules, callRules, uncheckedRules] },
   reads: { probe: probeReads, rules: [protocolRules, readRules] },
-  security: { probe: probeSecurity, rules: [protocolRules, securityRules] },
+  security: { probe: probeSecurity, rules: [protocolRules, endRules, readEndRules, securityRules] },
   stability: { probe: probeStability, rules: [protocolRules, stabilityRules] },
 };
 

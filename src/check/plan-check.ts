@@ -289,6 +289,7 @@ async function tasksOf(
       ...(watching.confined === true ? await securityRequests(spec, surface, validateSchema) : {}),
       ...(hasLocalToken(spec) ? { calls: await callsWithAddress(surface, policy, validateSchema) } : {}),
       ...exact({ profile }),
+      ...(watching.confined === true ? { notCalled } : {}),
       ...(notWatched.length === 0 ? {} : { notWatched: notWatched.join("; ") }),
     },
     stability: {

@@ -1,3 +1,4 @@
+import { mapValues } from "../base/json.ts";
 import { resultProblem } from "../expect/tool-result.ts";
 import type { PlannedRead } from "../model/check.ts";
 import type { Exchange } from "../trace/trajectory.ts";
@@ -5,6 +6,7 @@ import {
   answersPing,
   type CheckView,
   endBefore,
+  endIn,
   errorOf,
   errorText,
   exchangesOf,
@@ -12,6 +14,7 @@ import {
   isUnanswered,
   type ProbeView,
   resultOf,
+  type Rule,
   type RuleTable,
   statusOf,
 } from "./check-view.ts";
@@ -50,7 +53,8 @@ export const readRules = {
     source: "MCP 2025-11-25, resources: error handling; prompts: error handling",
     *find(view) {
       for (const each of readsOf(view)) {
-        const end = endBefore(each.exchange, each.probe);
+        // The part security waits for a late end.
+        const end = view.spec.kind === "security" ? endIn(each.probe) : endBefore(each.exchange, each.probe);
         if (end !== undefined) yield about(each, end.how);
       }
     },
@@ -143,16 +147,33 @@ export const readRules = {
   },
 } as const satisfies RuleTable;
 
+/** Those of them that look at ordinary reads of templates in the part security, too. What several reads of one show is one finding. */
+export const readEndRules: RuleTable = mapValues(
+  { "read/crash": readRules["read/crash"], "read/hang": readRules["read/hang"] },
+  (rule): Rule => ({
+    ...rule,
+    *find(view) {
+      const all = Array.from(rule.find(view));
+      for (const [first] of Map.groupBy(all, ({ place }) => JSON.stringify(place)).values())
+        if (first !== undefined) yield first;
+    },
+  }),
+);
+
 interface ReadView {
   readonly read: PlannedRead;
   readonly exchange: Exchange;
   readonly probe: ProbeView;
 }
 
-function readsOf({ probes }: CheckView): readonly ReadView[] {
+/** The planned reads that were made; in the part security ordinary ones of templates, which the part reads leaves out. */
+function readsOf({ spec, probes }: CheckView): readonly ReadView[] {
   return probes.flatMap((probe) => {
+    const { read } = probe;
     const [exchange] = exchangesOf(probe.exchanges, "resources/read", "prompts/get");
-    return probe.read === undefined || exchange === undefined ? [] : [{ read: probe.read, exchange, probe }];
+    if (read === undefined || exchange === undefined) return [];
+    const isOrdinary = read.kind === "resource" && read.args !== undefined && read.attack === undefined;
+    return spec.kind === "security" && !isOrdinary ? [] : [{ read, exchange, probe }];
   });
 }
 

@@ -681,7 +681,7 @@ export const securityRules = {
     source: "https://cwe.mitre.org/data/definitions/770.html",
     weakness: { cwe: 770 },
     *find(view) {
-      // What ends the server in any case is reported by other rules.
+      // What ends the server in any case is reported by call/crash and read/crash, or as a hang.
       const frail = new Set(
         ordinary(view).flatMap((probe) => (lossIn(probe) === undefined ? [] : placeKey(probe))),
       );

@@ -248,7 +248,9 @@ export const checkModel = z
       .exactOptional(),
     notCalled: z
       .array(notCalled)
-      .describe("Tools that are not called, and why; only for `definitions`.")
+      .describe(
+        "Tools that the part calls does not call, and why; only for `definitions` and `security`, which calls them where the server is confined.",
+      )
       .exactOptional(),
     sharedNames: z
       .array(z.strictObject({ tool: text, servers: z.array(text) }))

@@ -49,6 +49,22 @@ it.skipIf(reason !== undefined)(
 );
 
 it.skipIf(reason !== undefined)(
+  `an ordinary request that ends the server is found once, where only the part security makes it${note}`,
+  async () => {
+    const end = "if (path === 'text') process.exit(1); return say('done')";
+    const late = end.replace("process.exit(1)", "setTimeout(() => process.exit(1))");
+    const templates = { "notes://{path}": "if (path === 'text') process.exit(1); return path" };
+    using folder = folderOf({ "server.mjs": serverWith({ ends: end, ends_late: late }, { templates }) });
+    const findings = await securityFindings([process.execPath, "server.mjs"], folder.path);
+    expect(findings.map(({ code, place }) => [code, place])).toEqual([
+      ["call/crash", { tool: "ends" }],
+      ["call/crash", { tool: "ends_late" }],
+      ["read/crash", { resource: "notes://{path}" }],
+    ]);
+  },
+);
+
+it.skipIf(reason !== undefined)(
   `a tool that gets pages and data does its work, and its profile has the names that it asked for${note}`,
   async () => {
     using folder = folderOf({
