@@ -203,7 +203,7 @@ describe.skipIf(reason !== undefined)(`tools that take a path${note}`, () => {
     expect(found.known).toEqual([failing(".md"), unseen]);
     expect(found.other).toEqual([failing(".note"), unseen]);
     expect(found.looks).toEqual([
-      "path-escape: the answer has the secret of a file beside its folder; what worked: a path in a folder whose name begins with that of its own, without .txt, ../ before a path in a folder whose name begins with that of its own, without .txt",
+      "path-escape: the answer has the secret of a file beside its folder; what worked: an absolute path without .txt in FOLDER-private beside the server's folder FOLDER, ../ before a path without .txt in FOLDER-private beside the server's folder FOLDER",
       unseen,
     ]);
     expect(found.careful_with_ending).toEqual([unseen]);
@@ -211,16 +211,18 @@ describe.skipIf(reason !== undefined)(`tools that take a path${note}`, () => {
 
   it("are led out of their folder by a link to a folder if they look only at the last name", () => {
     expect(found.reads_links).toEqual([
-      "path-escape: the answer has the secret of a file elsewhere; what worked: a file in a folder that is a link, a file in a folder that is a link, by its name",
+      "path-escape: the answer has the secret of a file elsewhere; what worked: the absolute path of a file behind a link to a folder, the relative path of a file behind a link to a folder",
     ]);
     expect(found.careful_with_links).toEqual([]);
   });
 
   it("are led out of their folder where they list another one", () => {
     expect(found.lists_beside).toEqual([
-      "path-escape: it read notes-private/; what worked: a folder whose name begins with that of its own, by its path, ../ before a folder whose name begins with that of its own",
+      "path-escape: it read notes-private/; what worked: the absolute path of FOLDER-private beside the server's folder FOLDER, ../ before FOLDER-private beside the server's folder FOLDER",
     ]);
-    expect(found.lists_any).toEqual(["any-path: it read ~/.ssh/; what worked: an absolute path of a folder"]);
+    expect(found.lists_any).toEqual([
+      "any-path: it read ~/.ssh/; what worked: the absolute path of a folder",
+    ]);
     expect(found.careful_with_lists).toEqual([]);
   });
 });
