@@ -156,11 +156,14 @@ export function checksGrade(
 }
 
 /**
- * The grade of checks of what the agent did. For an agent that did nothing, only the failed checks count, which give the score 0;
- * without any, the grade is a skip.
+ * The grade of checks of what the agent did. For an agent that did nothing of it, as `nothing` says, only the failed checks count, which
+ * give the score 0; without any, the grade is a skip.
  */
-export function agentGrade(checks: readonly GraderCheck[], trajectory: Trajectory): GraderResult {
-  const nothing = nothingDone(trajectory);
+export function agentGrade(
+  checks: readonly GraderCheck[],
+  trajectory: Trajectory,
+  nothing = nothingDone(trajectory),
+): GraderResult {
   if (nothing === undefined) return checksGrade(checks, trajectory);
   const failed = checks.filter(({ passed }) => !passed);
   if (trajectory.agentStarted === undefined || failed.length === 0) return skip(nothing);

@@ -1,5 +1,6 @@
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { AgentTrial, gradeBy, settingIssues } from "../../test/support/grading.ts";
+import { TrialEvents } from "../../test/support/trial-events.ts";
 
 const talk = new AgentTrial((trial) => {
   trial.say("Let me look.");
@@ -46,13 +47,44 @@ it("says where the case of letters counts", async () => {
   );
 });
 
-it("says nothing of an agent that said nothing", async () => {
-  for (const trial of [new AgentTrial(), new AgentTrial((each) => each.say(" "))])
-    expect(await gradeBy("text", { not_contains: ["a"] }, trial)).toMatchObject({
+describe("of an agent that gave no answer", () => {
+  const silent = [
+    ["the agent said nothing and called nothing", new AgentTrial()],
+    ["the agent said nothing and called nothing", new AgentTrial((each) => each.say(" "))],
+    ["the agent gave no answer", new AgentTrial((each) => each.use("list"))],
+  ] as const;
+
+  it("that it avoids a text is no evidence", async () => {
+    for (const [reason, trial] of silent)
+      expect(await gradeBy("text", { not_contains: ["a"], regex_not_match: ["b"] }, trial)).toMatchObject({
+        verdict: "skip",
+        score: null,
+        reason,
+      });
+  });
+
+  it.each([
+    [{ contains: ["4"] }, '"4"'],
+    [{ contains_cs: ["4"] }, '"4" in this case'],
+    [{ contains_any: ["4", "5"] }, 'any of "4", "5"'],
+    [{ regex_match: [".*"] }, "/.*/"],
+    [{ contains: ["4"], not_contains: ["error"] }, '"4"'],
+  ] as const)("%j fails", async (config, what) => {
+    for (const [nothing, trial] of silent)
+      expect(await gradeBy("text", config, trial)).toMatchObject({
+        verdict: "fail",
+        score: 0,
+        reason: `${nothing}: the answer does not contain ${what}`,
+        evidence: [expect.any(Number)],
+      });
+  });
+
+  it("no agent is nothing to judge", async () => {
+    expect(await gradeBy("text", { contains: ["4"] }, new TrialEvents())).toMatchObject({
       verdict: "skip",
-      score: null,
-      reason: "the agent said nothing",
+      reason: "no agent took part",
     });
+  });
 });
 
 it("refuses settings that look for nothing, and patterns that are none", () => {

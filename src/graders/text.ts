@@ -4,7 +4,7 @@ import { containsText } from "../expect/contains-text.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../base/visible-text.ts";
 import { repeatedTurn } from "../trace/trajectory.ts";
-import { checksGrade, declaredKind, type GraderCheck, skip } from "./grader.ts";
+import { agentGrade, declaredKind, type GraderCheck, nothingDone } from "./grader.ts";
 
 const texts = z.array(filledText).default([]);
 const patterns = z.array(patternText).default([]);
@@ -38,8 +38,7 @@ export const text = declaredKind({
     const { messages } = trajectory;
     const read = wanted.in === "all" ? messages : messages.slice(-1);
     const answer = read.map((message) => message.text).join("\n");
-    if (trajectory.agentStarted === undefined) return skip("no agent took part");
-    if (answer.trim() === "") return skip("the agent said nothing");
+    const isSilent = answer.trim() === "";
     const evidence = read.map(({ seq }) => seq);
     const check = (isFound: boolean, isWanted: boolean, what: string): GraderCheck => ({
       passed: isFound === isWanted,
@@ -49,7 +48,8 @@ export const text = declaredKind({
     const has = (what: string, says: (text: string) => boolean): GraderCheck => {
       const found = read.filter((message) => says(message.text));
       const repeated = found.map(({ turn }) => repeatedTurn(trajectory, turn, says));
-      if (found.length === 0 || repeated.includes(undefined)) return check(says(answer), true, what);
+      if (found.length === 0 || repeated.includes(undefined))
+        return check(!isSilent && says(answer), true, what);
       const reason = `the answer only repeats the simulated user with ${what}`;
       return {
         passed: false,
@@ -81,7 +81,8 @@ export const text = declaredKind({
       ...each(wanted.regex_match, has, matching, asPattern),
       ...each(wanted.regex_not_match, hasNot, matching, asPattern),
     ];
-    return checksGrade(checks, trajectory);
+    const nothing = nothingDone(trajectory) ?? (isSilent ? "the agent gave no answer" : undefined);
+    return agentGrade(checks, trajectory, nothing);
   },
 });
 
