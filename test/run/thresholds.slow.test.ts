@@ -39,6 +39,11 @@ it("a run passes at its thresholds, whatever trials failed, and show says the sa
       ],
     },
   ]);
+  const { stdout: junit } = await cli("show", "--reporter", "junit");
+  expect(junit).toMatch(/<testsuites [^>]*tests="4" failures="0" errors="0"/);
+  expect(junit).toMatch(/<testsuite [^>]*tests="2" failures="0" errors="0" skipped="1"/);
+  expect(junit).toMatch(/<skipped type="text" message="failed; text: [^>]*>text 0\.00/);
+  expect(junit).not.toMatch(/<(failure|error)/);
   const strict = await cli(
     "run",
     "--threshold",
