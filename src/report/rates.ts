@@ -161,9 +161,9 @@ export function wasNotRun(trial: Skippable): boolean {
   return trial.error === undefined ? trial.grades.length === 0 : trial.error.kind === "interrupted";
 }
 
-/** Whether a trial has no verdict because of an error or a timeout, or since it was not run. */
+/** Whether a trial has no verdict because of an error or a timeout, or since it was not run or checked nothing. */
 export function lacksVerdict(trial: Skippable): boolean {
-  return trial.verdict === "error" || trial.verdict === "timeout" || wasNotRun(trial);
+  return !isJudged(trial) && !wasLeftOut(trial);
 }
 
 /** Whether a trial was not measured on purpose: its task requires what is not there, or had nothing to do. */

@@ -8,6 +8,7 @@ import {
   ratesOf,
   taskId,
   unprovenAttacks,
+  wasLeftOut,
   wasNotRun,
 } from "./rates.ts";
 import { attackResistance } from "../graders/declared.ts";
@@ -323,7 +324,7 @@ export function isServerError({ verdict, lostServers }: TrialResult): boolean {
 
 /** Whether a trial is one that a rerun of what failed is about: not one that passed or was skipped on purpose. */
 export function didNotPass(trial: TrialResult): boolean {
-  return trial.verdict !== "pass" && (trial.verdict !== "skip" || wasNotRun(trial));
+  return trial.verdict !== "pass" && !wasLeftOut(trial);
 }
 
 // A run.

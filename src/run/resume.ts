@@ -241,7 +241,7 @@ async function copyTrials(
 
 /**
  * Copies the trials of a run that have a verdict into the folder of a new run, in which those without one, because of an error or a timeout,
- * or since they were not run, are to run, and those under an attack that had no trial to be compared with. Throws `store/corrupt`.
+ * or since they were not run or checked nothing, are to run, and those under an attack that had no trial to be compared with. Throws `store/corrupt`.
  */
 export async function copyJudged(
   { folder: path, plan }: OpenedRun,

@@ -54,6 +54,27 @@ describe("--last-failed", () => {
       stderr: expect.stringContaining("every task passed in the last run"),
     });
   });
+
+  it("runs what checked nothing, which leaves a run incomplete, and so does retry --errors", async () => {
+    using folder = folderOf(
+      configFile({
+        server: fixtureServer(),
+        agent: { type: "scripted", plan: { silent: [] } },
+        workflows: [
+          {
+            name: "silent",
+            steps: [{ user: "Say nothing." }],
+            graders: [{ type: "text", config: { not_contains: ["error"] } }],
+          },
+        ],
+      }),
+    );
+    for (const args of [["run"], ["run", "--last-failed"], ["retry", "--errors"]]) {
+      const { code, stdout, stderr } = await runHere([...args, "--reporter", "json"], { cwd: folder.path });
+      expect([code, stderr]).toEqual([3, ""]);
+      expect((JSON.parse(stdout) as RunResult).summary).toMatchObject({ total: 1, skip: 1 });
+    }
+  });
 });
 
 describe("--coverage", () => {

@@ -18,7 +18,7 @@ export function define(command: Command, setExitCode: SetExitCode): void {
   addResumeFlags(command)
     .option(
       "--errors",
-      "run the trials that have no verdict, because of an error or a timeout; those with one are taken over",
+      "run the trials that have no verdict, such as after an error or a timeout; those with one are taken over",
     )
     .option("--flaky", "run all trials of the tasks that passed in some trials and failed in others")
     .action(async (name: string, flags: RetryFlags) => setExitCode(await execute(name, flags)));
@@ -38,7 +38,7 @@ async function execute(name: string, { errors, flaky, ...flags }: RetryFlags): P
     });
   if (errors === true) {
     if (trials.some(lacksVerdict)) return runAgain({ run, use: "errors" }, flags);
-    throw nothing(`every trial of the run ${run.id} has a verdict`);
+    throw nothing(`every trial of the run ${run.id} has a verdict, or was skipped on purpose`);
   }
   const names = taskRates(trials).flatMap(({ task, flaky: isFlaky }) => (isFlaky === true ? task : []));
   if (names.length === 0) throw nothing(`no task of the run ${run.id} is flaky`);

@@ -462,7 +462,7 @@ async function lastFailed(loaded: LoadedConfig, output = defaultRunsFolder): Pro
     "usage/no-match",
     last === undefined
       ? "--last-failed: there is no earlier run of this file"
-      : `--last-failed: every task passed in the last run, ${last.id}`,
+      : `--last-failed: every task passed in the last run, ${last.id}, or was skipped on purpose`,
     { hint: "Run without --last-failed." },
   );
 }
