@@ -157,7 +157,7 @@ export async function prepareEvaluation(
     mcpConfig,
     allowOutside = false,
   } = options;
-  const { strict = false, bail = false, frozen = false, releasesUrl, output, signal, prices } = options;
+  const { strict = false, bail, frozen = false, releasesUrl, output, signal, prices } = options;
   const loaded = await load({
     sources: typeof sources === "string" ? [sources] : sources,
     cwd,
@@ -183,10 +183,11 @@ export async function prepareEvaluation(
     );
   const attacks = attack && (await (await import("./formats/attacks.ts")).readAttacks(attack, cwd));
   const prepared = prepare(loaded, { ...options, attacks });
-  const given = withoutUndefined({ releasesUrl, output, signal, recording, budget: prepared.eval.budget });
+  const { budget } = prepared.eval;
+  const given = withoutUndefined({ bail, releasesUrl, output, signal, recording, budget });
   return {
     loaded: prepared,
-    runOptions: { cwd, strict, allowOutside, bail, frozen, keepPassed: true, ...given },
+    runOptions: { cwd, strict, allowOutside, frozen, keepPassed: true, ...given },
   };
 }
 

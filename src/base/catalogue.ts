@@ -90,7 +90,7 @@ export const errorCatalogue = {
     "The run cannot be resumed. What it runs has changed, or it does not say how it was started: run it again.",
   ),
   "store/not-mergeable": usage(
-    "Runs are not the parts of one run. Merge what run --shard 1/N to N/N have run, each once, of the same files and versions.",
+    "Runs are not the parts of one run. Merge what run --shard 1/N to N/N have run, each once, of the same files, options and versions.",
   ),
   "store/unreachable": environment(
     "The database of runs cannot be reached or used. Check its address and that it runs; nothing that it has is lost: go on with mcpvals attach.",

@@ -61,7 +61,7 @@ export const planModel = z
       .strictObject({
         index: z.int().min(1).describe("Number of the part."),
         count: z.int().min(1).describe("Number of parts."),
-        trials: z.int().min(0).describe("Number of trials of all parts."),
+        of: text.describe("A hash of the trials of all parts."),
       })
       .describe("Of which part of a run it is the plan. Absent: of all of it.")
       .exactOptional(),
@@ -265,24 +265,21 @@ export function comparedVariants({ variants = [] }: Pick<Plan, "variants">): Rea
  * One of several parts of a plan: all attempts of a task by an agent, in a variant, are in the same part, and those of the variant that it
  * is compared with ({@link comparedVariants}).
  */
-export function shardOf(
-  plan: Plan,
-  { index, count }: { readonly index: number; readonly count: number },
-): Plan {
+export function shardOf(plan: Plan, shard: NonNullable<Plan["shard"]>): Plan {
   const groups = new Map<string, number>();
   const compared = comparedVariants(plan);
   const trials = plan.trials.filter(({ task, agent, variant = "" }) => {
     const key = JSON.stringify([task, agent, compared.get(variant) ?? variant]);
     const group = groups.get(key) ?? groups.size;
     groups.set(key, group);
-    return group % count === index - 1;
+    return group % shard.count === shard.index - 1;
   });
   const names = new Set(trials.map(({ task }) => task));
   return {
     ...plan,
     tasks: plan.tasks.filter(({ name }) => names.has(name)),
     trials,
-    shard: { index, count, trials: plan.trials.length },
+    shard,
   };
 }
 

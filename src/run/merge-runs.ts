@@ -87,14 +87,14 @@ function mergedPlan(parts: readonly OpenedRun[]): Plan {
     const { shard } = part.plan;
     if (shard === undefined) throw notMergeable(`the run ${part.id} is not a part: it ran without --shard`);
     const { index, count } = shard;
-    if (count !== first?.plan.shard?.count || shard.trials !== first.plan.shard.trials)
+    if (count !== first?.plan.shard?.count || shard.of !== first.plan.shard.of)
       throw notMergeable(`the runs ${first?.id} and ${part.id} are not parts of the same run`);
     const same = byIndex.get(index);
     if (same !== undefined)
       throw notMergeable(`the runs ${same.id} and ${part.id} are both part ${index} of ${count}`);
     byIndex.set(index, part);
   }
-  const { count = 0, trials: total = 0 } = first?.plan.shard ?? {};
+  const { count = 0 } = first?.plan.shard ?? {};
   const missing = Array.from({ length: count }, (_, at) => at + 1).filter((index) => !byIndex.has(index));
   if (first === undefined || missing.length > 0)
     throw notMergeable(
@@ -115,7 +115,6 @@ function mergedPlan(parts: readonly OpenedRun[]): Plan {
   const trials = parts
     .flatMap(({ plan }) => plan.trials)
     .toSorted((a, b) => Number(a.id.slice(1)) - Number(b.id.slice(1)));
-  if (trials.length !== total) throw notMergeable("the runs are not parts of the same run");
   const order = [...new Set(trials.map(({ task }) => task))];
   const { shard: _, ...plan } = first.plan;
   return { ...plan, tasks: order.flatMap((name) => tasks.get(name) ?? []), trials };

@@ -65,8 +65,12 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
   const results = new Map<string, TrialResult>();
   const share = shareEqual<readonly Grade[]>();
   let bailed = false;
-  for (const [id, result] of context.recorded?.ended ?? []) {
+  const ended = (id: string, result: TrialResult): void => {
     results.set(id, result);
+    bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";
+  };
+  for (const [id, result] of context.recorded?.ended ?? []) {
+    ended(id, result);
     await context.settle(result);
     await context.onTrialEnd(result);
   }
@@ -106,8 +110,7 @@ export async function runTrials(plan: Plan, context: TrialsContext): Promise<rea
         share,
         gradedTask: gradedTaskOf(trial, task),
       });
-      results.set(trial.id, result);
-      bailed ||= context.bail && result.verdict !== "pass" && result.verdict !== "skip";
+      ended(trial.id, result);
     },
   });
   const all: TrialResult[] = [];

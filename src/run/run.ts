@@ -146,7 +146,7 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
   const { compareState } = options;
   const whole = createPlan(spec, availableParallelism());
   const plan: Plan = {
-    ...(options.shard === undefined ? whole : shardOf(whole, options.shard)),
+    ...(options.shard === undefined ? whole : shardOf(whole, { ...options.shard, of: trialsHash(whole) })),
     ...exact({ maxWarnings: options.maxWarnings, baseline: options.baseline }),
   };
   const { redact = createRedactor(loaded.secrets) } = options;
@@ -294,7 +294,7 @@ export async function run(given: RunInput, options: RunOptions): Promise<RunOutc
       redact,
       isDecided: () => decisions?.areMade === true,
       usedUp: spending && (() => spending.usedUp),
-      bail: options.bail === true || spec.bail === true,
+      bail: options.bail ?? spec.bail ?? false,
       signal,
       recorded: resumed?.recorded,
       recordReplay,
@@ -613,4 +613,9 @@ function flushOnExit(folder: RunFolder | undefined): Disposable & { readonly flu
       if (unflushed.size === 0) process.off("exit", flushAll);
     },
   };
+}
+
+/** A hash of what the trials of a plan are, however many run at once. */
+function trialsHash({ trials }: Plan): string {
+  return fingerprintOfJson(trials.map((trial) => ({ ...trial, lane: undefined })));
 }

@@ -400,6 +400,19 @@ describe("retry", () => {
     expect((await result()).summary).toMatchObject({ pass: 2, fail: 2, skip: 0 });
   });
 
+  it("of a run with --bail that was cut off runs nothing more after a trial that failed, and --errors all", async () => {
+    using folder = await runWith(["bad", "good", "good", "good"], ["--bail", "-j", "1"]);
+    const at = { cwd: folder.path };
+    const run = join(folder.path, ".mcpvals/runs", readdirSync(join(folder.path, ".mcpvals/runs"))[0] ?? "");
+    rmSync(join(run, "result.json"));
+    const resumed = await runHere(["resume", "--reporter", "json"], at);
+    const { summary, trials } = JSON.parse(resumed.stdout) as RunResult;
+    expect([resumed.code, summary]).toMatchObject([1, { fail: 1, skip: 3 }]);
+    expect(trials.map(({ error }) => error?.code)).toEqual([undefined, ...Array(3).fill("run/bailed")]);
+    const retried = await runHere(["retry", "--errors", "--reporter", "json"], at);
+    expect((JSON.parse(retried.stdout) as RunResult).summary).toMatchObject({ pass: 3, fail: 1 });
+  });
+
   it("--errors goes on until it is decided, as the run did", async () => {
     const until = ["--until", "decided", "--max-trials", "40", "--threshold", "passRate=0.3"];
     const goods = Array<string>(40).fill("good");

@@ -94,6 +94,31 @@ it("parts of different files are refused", async () => {
   expect([code, stderr]).toEqual([2, expect.stringContaining("this has changed: the servers")]);
 });
 
+it("parts of different selections, and of files with other tasks, are refused", async () => {
+  using folder = folderOf(files());
+  const { path } = folder;
+  const part = (args: readonly string[], output: string) =>
+    runHere(["run", ...args, "--output", output, "--quiet"], { cwd: path });
+  const merge = async (output: string) => {
+    const { code, stderr } = await runHere(["merge", output], { cwd: path });
+    return [code, stderr];
+  };
+  const refused = [2, expect.stringContaining("not parts of the same run")];
+  const select = (letters: string) => [...letters].flatMap((letter) => ["--task", `*${letter}*`]);
+  await part([...select("ab"), "--shard", "1/2"], "selected");
+  await part([...select("de"), "--shard", "2/2"], "selected");
+  expect(await merge("selected")).toEqual(refused);
+  await part(["--shard", "1/2"], "renamed");
+  const { toolHealthSuites } = config() as { toolHealthSuites: { name: string }[] };
+  const renamed = toolHealthSuites.map((suite) => ({ ...suite, name: "another" }));
+  writeFileSync(
+    join(path, "mcp-eval.config.json"),
+    JSON.stringify({ ...config(), toolHealthSuites: renamed }),
+  );
+  await part(["--shard", "2/2"], "renamed");
+  expect(await merge("renamed")).toEqual(refused);
+});
+
 it.each(["0/2", "3/2", "1", "one/two"])("--shard %s is refused", async (part) => {
   using folder = folderOf(files());
   const { code, stderr } = await runHere(["run", "--shard", part], { cwd: folder.path });

@@ -88,11 +88,7 @@ export async function runAgain(
       `the run ${stored.id} was started with variables whose values are not kept: ${listNames(missing)}`,
       { hint: `Give them again: ${missing.map((each) => `--env ${each}=VALUE`).join(" ")}` },
     );
-  const dropped = [
-    ...(changed.withoutBudget === true ? budgetFlags : []),
-    // What it left out is tried now.
-    ...(earlier.use === "resume" ? [] : ["bail"]),
-  ];
+  const dropped = changed.withoutBudget === true ? budgetFlags : [];
   const kept = Object.entries(flags).filter(([flag]) => !dropped.includes(flag));
   using interrupt = abortOnInterrupt();
   const selected = only ?? (names && new Set(names));
@@ -100,6 +96,8 @@ export async function runAgain(
     sources,
     {
       ...(Object.fromEntries(kept) as object as RunFlags),
+      // What it left out is tried now.
+      ...(earlier.use !== "resume" && { bail: false }),
       env,
       open: false,
       ...changed,
