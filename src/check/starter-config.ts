@@ -23,6 +23,8 @@ export interface StarterTest {
   readonly args: JsonObject;
   /** Absent: the call only has to succeed. */
   readonly expectedResult?: Json;
+  /** Of a call that only has to succeed, why nothing is expected of its result. */
+  readonly openBecause?: string;
   /** Whether the server has to refuse the call. */
   readonly isRefused?: boolean;
 }
@@ -73,6 +75,8 @@ export function testsOfCalls(
         description: lineOf(definition["description"]),
         args: call.args,
         expectedResult,
+        openBecause:
+          expectedResult === undefined ? "its result is empty, or names this machine or the time" : undefined,
       }),
     ];
   });
@@ -111,7 +115,7 @@ function expectationOf(result: JsonObject, local: readonly string[]): Json | und
   const [, key] = /^\{\s*("(?:[^"\\]|\\.){1,60}"):/.exec(text) ?? [];
   if (key !== undefined && text.length > maxTextLength) return isLocal(text) ? undefined : key;
   const lines = text.split(/\r?\n/).map((line) => line.trim());
-  const line = lines.find((each) => /[\p{L}\p{N}]{2}/u.test(each) && !isLocal(each)) ?? "";
+  const line = lines.find((each) => /[\p{L}\p{N}].*[\p{L}\p{N}]/u.test(each) && !isLocal(each)) ?? "";
   // A text that was cut within a word or number would not be found again.
   const cut = line.length > maxTextLength ? line.slice(0, maxTextLength).replace(/\S*$/, "").trim() : line;
   return cut === "" ? undefined : cut;
@@ -252,9 +256,11 @@ function suiteLines(
       ...(test.description === "" ? [] : [`      # ${test.description}`]),
       ...(test.isRefused ? ["      # The server has to refuse the call, since arguments are missing."] : []),
       ...testLines(test),
-      ...((test.expectedResult ?? test.isRefused) === undefined
-        ? ["        # Only that the call succeeds is tested: add expectedResult."]
-        : []),
+      ...(test.openBecause === undefined
+        ? []
+        : [
+            `        # Only that the call succeeds is tested, because ${test.openBecause}. Add expectedResult.`,
+          ]),
     ]),
     ...shown.flatMap(([reason, tools]) => [
       `      # Without a test: ${reason}. Remove the # before a test to call the tool.`,

@@ -162,10 +162,17 @@ it("names the schema that an editor finds, and expects nothing of the machine or
     { name: "folder", args: {}, expectedResult: "The notes are in:" },
     { name: "home", args: {} },
     { name: "limit", args: {}, expectedResult: 9 },
+    { name: "sum", args: {}, expectedResult: "1 + 1 = 2" },
     { name: "today", args: {} },
     { name: "date", args: {} },
     { name: "clock", args: {} },
   ]);
+  expect(text).toMatch(
+    /- name: token\n +args: \{\}\n +# Only .*, because a second call had another result\. Add/,
+  );
+  expect(text).toMatch(
+    /- name: clock\n +args: \{\}\n +# Only .*, because its result is empty, or names this machine or the time\./,
+  );
 });
 
 it("writes a task about an answer of a server, which is proven", async () => {

@@ -321,7 +321,13 @@ async function repeatable(
   const passing = await passed(tests, loaded, options);
   const others = tests
     .filter((test) => !passing.has(test) && test.expectedResult !== undefined)
-    .map(({ server, tool, description, args }): StarterTest => ({ server, tool, description, args }));
+    .map(({ server, tool, description, args }): StarterTest => ({
+      server,
+      tool,
+      description,
+      args,
+      openBecause: "a second call had another result",
+    }));
   const weaker = await passed(others, loaded, options);
   const byTool = new Map([...passing, ...weaker].map((test) => [`${test.server}\n${test.tool}`, test]));
   return tests.flatMap(({ server, tool }) => byTool.get(`${server}\n${tool}`) ?? []);
