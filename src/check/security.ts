@@ -790,7 +790,7 @@ export const securityRules = {
           };
         if (failing.length > 0)
           yield {
-            message: `no call without hostile arguments succeeded in the sandbox, so that what the ${what} does was not seen: ${firstOf(failing)}`,
+            message: `no call without hostile arguments succeeded in the sandbox, by what the results say, so that what the ${what} does was not seen: ${firstOf(failing)}`,
             evidence,
           };
       }

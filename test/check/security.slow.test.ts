@@ -80,7 +80,7 @@ describe.skipIf(reason !== undefined)(`a check of security${note}`, () => {
       [
         "security/not-tried",
         undefined,
-        "no call without hostile arguments succeeded in the sandbox, so that what the tool does was not seen: broken",
+        "no call without hostile arguments succeeded in the sandbox, by what the results say, so that what the tool does was not seen: broken",
       ],
       ["security/open-world", "connect", "it connected to 203.0.113.9:80"],
       ["security/read-only", "write", "it wrote ~/.profile"],
