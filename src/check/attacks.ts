@@ -463,6 +463,24 @@ export function realisticCalls(
   return made.map((each): PlannedCall => ({ tool, expects: "result", ...each }));
 }
 
+/** Most actions of one tool that are tried, each with all hostile arguments. */
+const maxActions = 6;
+
+/** Whether an argument says by its name that it chooses what a tool does. */
+export function isAction(name: string): boolean {
+  return /^(?:sub_?)?(?:actions?|command|operation|method|mode|op|verb)$/i.test(name);
+}
+
+/** Arguments that choose what a tool does, one after the other; of a tool that does one thing, none once. */
+export function actionsOf(inputSchema: Json): readonly JsonObject[] {
+  for (const [name, property] of Object.entries(objectIn(inputSchema, "properties"))) {
+    const values = asList(asObject(property)["enum"]) as readonly Json[];
+    if (isAction(name) && values.length > 0)
+      return values.slice(0, maxActions).map((value) => ({ [name]: value }));
+  }
+  return [{}];
+}
+
 /**
  * Calls with the required arguments, each with a folder in the place of an optional path: some tools have to be told where they work, and refuse
  * other arguments that are made up.

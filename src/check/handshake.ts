@@ -18,6 +18,7 @@ import {
   methodOf,
   type ProbeView,
   resultOf,
+  statusOf,
   type RuleTable,
 } from "./check-view.ts";
 import type { Prober } from "./prober.ts";
@@ -28,17 +29,19 @@ const versions = [...legacyVersions.slice(0, 4), modernVersion, "1999-01-01"];
 
 /** Begins a session in each version, each with a server that was just started. */
 export async function probeHandshake(prober: Prober): Promise<void> {
-  for (const version of versions) {
+  for (const [index, version] of versions.entries()) {
+    let isSilent = false;
     const isAnswered = await prober.probe("initialize", async () => {
       const server = await prober.start();
       const answer = await server.open().connect(version, { exactly: true });
+      isSilent = answer.kind === "none";
       if (answer.kind !== "error" && version !== modernVersion) prober.hello(answer);
       const stopped = server.stop();
       if (prober.check.runsOnce === true) await stopped;
-      return answer.kind !== "none";
+      return true;
     });
-    // A server that does not answer would have every other version wait as long.
-    if (isAnswered !== true) return;
+    // A server that does not answer would have every other version wait as long, and one that never starts says the same to each.
+    if (isSilent || (index === 0 && isAnswered !== true)) return;
   }
 }
 
@@ -60,7 +63,7 @@ export const handshakeRules = {
         if (["foreign-origin", "preflight", "second-start", "anonymous", "wrong-token"].includes(probe.probe))
           continue;
         if (breakIn(probe) !== undefined) continue;
-        // A refusal may be right: it depends on the version that was asked for.
+        // A refusal may be right: it depends on the version that was asked for. Other answers to a version have a rule of their own.
         if (probe.probe === "initialize" && (errorOf(exchange) !== undefined || hasSession(probes))) continue;
         // What ended a server that is not started again is reported by another rule.
         const [finished] = eventsOf(probe.events, "probe.finished");
@@ -134,6 +137,31 @@ export const handshakeRules = {
           const asked = JSON.stringify(exchange.params["protocolVersion"]);
           yield about(exchange, probe, `${asked} got the error ${errorText(exchange)}`);
         }
+    },
+  },
+  "protocol/version-unanswered": {
+    severity: "error",
+    title: "A version of MCP gets no answer",
+    why: "Clients that ask for it cannot connect, though both may know a common version.",
+    fix: "Answer initialize with the newest version that the server supports, whatever version is asked for, and go on running.",
+    bad: `→ initialize { "protocolVersion": "2024-11-05" }   (the process exits with code 1)`,
+    good: `→ initialize { "protocolVersion": "2024-11-05" }   ← { "protocolVersion": "2025-11-25", … }`,
+    source: "MCP 2025-11-25, lifecycle: version negotiation",
+    *find({ probes }) {
+      if (!hasSession(probes)) return;
+      for (const probe of probes.filter((each) => each.probe === "initialize")) {
+        const exchange = exchangesOf(probe.exchanges, "initialize").at(-1);
+        if (exchange === undefined || exchange.answer !== undefined || breakIn(probe) !== undefined) continue;
+        const [finished] = eventsOf(probe.events, "probe.finished");
+        if (finished?.error?.code === "server/unreachable") continue;
+        // Since 2026-07-28 a server may have no initialize at all.
+        if (isModern(probes) && statusOf(exchange, probe.events) !== undefined) continue;
+        const asked = JSON.stringify(exchange.params["protocolVersion"]);
+        yield {
+          ...about(exchange, probe, `${asked} got ${answerText(exchange, probe)}`),
+          ...fixOfLoss(probe),
+        };
+      }
     },
   },
   "protocol/slow-start": {

@@ -17,6 +17,7 @@ import {
   resultOf,
   type RuleTable,
 } from "./check-view.ts";
+import type { Exchange } from "../trace/trajectory.ts";
 import type { Prober } from "./prober.ts";
 
 /** Lists everything once. Then starts a program a second time while it runs, as several windows of a client do. */
@@ -60,19 +61,31 @@ export const listRules = {
     bad: `→ tools/list { "cursor": "a" }   ← { "tools": [], "nextCursor": "a" }`,
     good: `→ tools/list { "cursor": "a" }   ← { "tools": [] }`,
     source: "MCP 2025-11-25, pagination",
-    *find({ probes, spec }) {
-      if (spec.kind !== "definitions") return;
-      for (const probe of probes)
-        for (const [method, pages] of Map.groupBy(exchangesOf(probe.exchanges, ...listMethods), methodOf)) {
-          const last = pages.at(-1);
-          const cursor = last === undefined ? undefined : resultOf(last)?.["nextCursor"];
-          if (last === undefined || typeof cursor !== "string") continue;
-          const again = pages.some(({ params }) => params["cursor"] === cursor);
-          const what = again
-            ? `the cursor ${shortened(JSON.stringify(cursor), 60)} comes twice`
-            : "there is always another";
+    *find(view) {
+      for (const { method, pages, last, cursor, probe } of unfinishedLists(view))
+        if (pages.some(({ params }) => params["cursor"] === cursor)) {
+          const what = `the cursor ${shortened(JSON.stringify(cursor), 60)} comes twice`;
           yield about(last, probe, `${method}: after ${pages.length} pages ${what}`);
         }
+    },
+  },
+  "protocol/long-list": {
+    severity: "warning",
+    title: "A list has more pages than the check reads",
+    why: "What is on the other pages was not looked at. Clients read all pages before a session begins, so that a list which is long, slow or endless keeps their users waiting.",
+    fix: "Give more items on a page, and leave nextCursor out on the last one.",
+    bad: `→ tools/list { "cursor": "100" }   ← { "tools": [ … ], "nextCursor": "101" }`,
+    good: `→ tools/list { "cursor": "2" }   ← { "tools": [ … ] }`,
+    source: "MCP 2025-11-25, pagination",
+    *find(view) {
+      for (const { method, pages, last, cursor, probe } of unfinishedLists(view)) {
+        if (pages.some(({ params }) => params["cursor"] === cursor)) continue;
+        yield about(
+          last,
+          probe,
+          `${method}: after ${pages.length} pages there is another, and no more were read`,
+        );
+      }
     },
   },
   "protocol/invalid-cursor": {
@@ -111,6 +124,23 @@ export const listRules = {
     },
   },
 } as const satisfies RuleTable;
+
+/** The lists of a check of definitions of which the last page that was read names another. */
+function* unfinishedLists({ probes, spec }: CheckView): Iterable<{
+  readonly method: string;
+  readonly pages: readonly Exchange[];
+  readonly last: Exchange;
+  readonly cursor: string;
+  readonly probe: ProbeView;
+}> {
+  if (spec.kind !== "definitions") return;
+  for (const probe of probes)
+    for (const [method, pages] of Map.groupBy(exchangesOf(probe.exchanges, ...listMethods), methodOf)) {
+      const last = pages.at(-1);
+      const cursor = last === undefined ? undefined : resultOf(last)?.["nextCursor"];
+      if (last !== undefined && typeof cursor === "string") yield { method, pages, last, cursor, probe };
+    }
+}
 
 /** The start of a server that already ran, if that gave no session. */
 export function failedSecondStart(probes: CheckView["probes"]): ProbeView | undefined {

@@ -16,6 +16,7 @@ import type { Task } from "../model/task.ts";
 import { McpvalsError } from "../base/error.ts";
 import { type Listed, listingOf, methodOf, OutOfTime, readCheck, type Surface } from "./check-view.ts";
 import {
+  actionsOf,
   type AttackPlace,
   attacksOn,
   callsInFolder,
@@ -428,19 +429,25 @@ async function attackedCalls(
   const [required] = valid;
   const whole = valid.find(({ why }) => why === "all arguments") ?? required;
   if (required === undefined || whole === undefined) return [];
-  const realistic = (call: PlannedCall) => [call, ...realisticCalls(call, inputSchema, place.folder)];
-  // Some tools refuse optional arguments together.
-  const ordinary = [
-    ...realistic(required),
-    ...callsInFolder(realistic(required), inputSchema, place.folder),
-    ...(whole === required ? [] : realistic(whole)),
-  ];
   // The second call shows whether it does more.
   const isRepeated = asObject(definition["annotations"])["idempotentHint"] === true;
-  return [
-    ...ordinary.flatMap((call) => (isRepeated ? [call, call] : [call])),
-    ...attacksOn(required.args, whole, inputSchema, place),
-  ];
+  const realistic = (call: PlannedCall) => [call, ...realisticCalls(call, inputSchema, place.folder)];
+  return actionsOf(inputSchema).flatMap((action, index) => {
+    const [least, most] = [required, whole].map((call) => ({ ...call, args: { ...call.args, ...action } }));
+    if (least === undefined || most === undefined) return [];
+    // Some tools refuse optional arguments together.
+    const ordinary = [
+      ...realistic(least),
+      ...callsInFolder(realistic(least), inputSchema, place.folder),
+      ...(whole === required ? [] : realistic(most)),
+    ];
+    // What is sent for one action must not be taken for what is sent for another.
+    const own = index === 0 ? place : { ...place, id: `${place.id}-${index}` };
+    return [
+      ...ordinary.flatMap((call) => (isRepeated ? [call, call] : [call])),
+      ...attacksOn(least.args, most, inputSchema, own),
+    ];
+  });
 }
 
 /**

@@ -5,7 +5,7 @@ import { unknownKey } from "../base/secret-marks.ts";
 import { countOf } from "../base/visible-text.ts";
 import { addressRules, probeAddress } from "./address-security.ts";
 import { anything, escape, textsIn } from "./attack-signs.ts";
-import { callablesOf } from "./attacks.ts";
+import { callablesOf, isAction } from "./attacks.ts";
 import { hasSucceeded } from "./calls.ts";
 import { canariesIn, plantedFiles } from "./canaries.ts";
 import { profileOf, witnessIn } from "./capability-profile.ts";
@@ -280,21 +280,24 @@ class Series {
 }
 
 /**
- * A hostile request whose other arguments are those of an ordinary one that succeeded, unless one with the same succeeded: a tool that refuses
- * these looks at nothing else.
+ * A hostile request whose other arguments are those of an ordinary one that succeeded, of the same action if there is one, unless one with
+ * the same succeeded: a tool that refuses these looks at nothing else. Its action stays.
  */
 function withArgumentsThatWorked(hostile: Planned, worked: readonly Planned[]): Planned {
   const { attack, args } = hostile;
   const known = worked.map((each) => asObject(each.args) as JsonObject);
-  const [first] = known;
-  if (attack === undefined || args === undefined || first === undefined) return hostile;
+  if (attack === undefined || args === undefined) return hostile;
   const others = (from: JsonObject) =>
     Object.entries(from)
       .filter(([name]) => !isAttacked(attack, name))
       .toSorted(([a], [b]) => (a < b ? -1 : 1));
   const wanted = JSON.stringify(others(args));
   if (known.some((each) => JSON.stringify(others(each)) === wanted)) return hostile;
-  return { ...hostile, args: { ...args, ...Object.fromEntries(others(first)) } };
+  const actionIn = (from: JsonObject): string =>
+    JSON.stringify(others(from).filter(([name]) => isAction(name)));
+  const best = known.find((each) => actionIn(each) === actionIn(args)) ?? known[0] ?? {};
+  const taken = others(best).filter(([name]) => !isAction(name) || !Object.hasOwn(args, name));
+  return { ...hostile, args: { ...args, ...Object.fromEntries(taken) } };
 }
 
 /** Whether a hostile text stands in an argument, also inside it. */

@@ -64,6 +64,9 @@ describe.each<{
         'protocol/refused-version: "2024-11-05" got the error -32602 "unsupported version"',
         'protocol/refused-version: "1999-01-01" got the error -32602 "unsupported version"',
       ],
+      "ends-at-version": [
+        'protocol/version-unanswered: "2025-06-18" got no answer: server "s" exited with code 5',
+      ],
       "line-without-end": [
         'protocol/broken-connection: server "s" sent a message of more than 10000000 bytes, which is all that mcpvals reads',
       ],
@@ -115,7 +118,9 @@ describe.each<{
         "protocol/list-failed: tools/list got a result in which tools[1], tools[3] are not objects",
       ],
       "same-cursor": ['protocol/endless-list: tools/list: after 2 pages the cursor "again" comes twice'],
-      "endless-pages": ["protocol/endless-list: tools/list: after 100 pages there is always another"],
+      "endless-pages": [
+        "protocol/long-list: tools/list: after 100 pages there is another, and no more were read",
+      ],
       "exit-on-list=tools": [
         "protocol/list-failed: tools/list got no answer: the server ended (exit code 6)",
       ],

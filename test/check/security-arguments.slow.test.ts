@@ -358,3 +358,28 @@ it.skipIf(reason !== undefined)(
     expect(titles).toEqual(["careless", "searching"].map((tool) => ["security/path-escape", tool]));
   },
 );
+
+it.skipIf(reason !== undefined)(`each action of a tool is attacked, with what it needs${note}`, async () => {
+  const source = serverWith({
+    careless: `const { readFileSync } = await import("node:fs");
+      if (action === "list") return say(path === undefined ? "note.txt" : "done");
+      if (action === "read") return say(readFileSync(process.argv[2] + "/" + path, "utf8"));
+      if (action !== "write" || path.includes("/")) throw new Error("no name");
+      return say("written");`,
+  })
+    .replaceAll("async ({ path }) =>", "async ({ path, action }) =>")
+    .replace(
+      `properties: { path: { type: "string", description: parameter } }, required: ["path"]`,
+      `properties: {
+        action: { type: "string", enum: ["list", "read", "write"] },
+        path: { type: "string", description: "The note, e.g. note.txt" },
+      }, required: ["action"]`,
+    );
+  using folder = folderOf({ "server.mjs": source, "notes/note.txt": "A note." });
+  const [found, ...others] = await securityFindings([process.execPath, "server.mjs", "notes"], folder.path);
+  expect(found).toMatchObject({
+    code: "security/path-escape",
+    place: { tool: "careless", parameter: "path" },
+  });
+  expect(others).toEqual([]);
+});
