@@ -240,6 +240,7 @@ const methods = {
     if (has("no-session")) throw new RpcError(-32_603, "Not ready");
     if (has("early-message"))
       send({ method: "notifications/elicitation/complete", params: { elicitationId: "1" } });
+    if (has("version-unanswered") && asked === "2025-03-26") process.exit(1);
     if (has("refused-version") && asked === "2024-11-05") throw new RpcError(-32_602, "Too old");
     return {
       protocolVersion: has("version") || versions.includes(asked) ? asked : versions[0],

@@ -29,6 +29,8 @@ describe.concurrent("the bad server", () => {
     const others = [
       // Needs seconds of waiting.
       "protocol/slow-start",
+      // Needs a hundred pages.
+      "protocol/long-list",
       // Need an address.
       "protocol/origin",
       "protocol/session",
