@@ -78,7 +78,7 @@ describe("the index of a journal", () => {
     expect(index.events("t1").map(({ seq }) => seq)).toEqual([1, 2]);
   });
 
-  it("says which trials have ended in what was added", async () => {
+  it("says which trials have an end", async () => {
     const finished = {
       seq: 2,
       at: 2,
@@ -93,10 +93,10 @@ describe("the index of a journal", () => {
       { event: finished, json: JSON.stringify(finished) },
       said("t1", 3),
     );
-    expect([...index.extend()]).toEqual([
-      ["t1", { ended: true }],
-      ["t2", { ended: false }],
-    ]);
+    expect([...index.extend()]).toEqual(["t1", "t2"]);
+    expect(["t1", "t2"].map((trial) => index.hasEnd(trial))).toEqual([true, false]);
+    expect([...index.extend()]).toEqual([]);
+    expect(index.hasEnd("t1")).toBe(true);
   });
 
   it("reads lines that are longer than what it reads at once, and large messages from their files", async () => {
