@@ -174,7 +174,7 @@ describe("mcpvals validate --run", () => {
       told.map(({ task: name, status, problems }) => [name, status, problems.map(({ agent }) => agent)]),
     ).toEqual([
       ["answered", "proven", []],
-      ["echoed", "not-proven", ["null", "repeating"]],
+      ["echoed", "not-proven", ["repeating"]],
     ]);
   });
 
