@@ -161,8 +161,8 @@ function idleGraders(task: Task, grades: readonly Grade[]): readonly string[] {
 /** Graders of what an agent said or left behind, not of its calls. */
 const outcomeGraders: ReadonlySet<string> = new Set(["text", "prompt", "json_schema", "file", "diff"]);
 
-/** Agents of which it says little: those without a choice, and those that mcpvals has not seen. */
-const otherAgents: ReadonlySet<string> = new Set(["null", "oracle", "transcript"]);
+/** Agents without this warning: those that do not choose what they call, and recorded sessions of other programs. */
+const agentsNotWarned: ReadonlySet<string> = new Set(["null", "oracle", "transcript"]);
 
 /** Said of a pass in which the agent used nothing of its servers; not of a task that asks about calls, as it may ask for none. */
 function unusedServers(
@@ -171,7 +171,7 @@ function unusedServers(
 ): readonly string[] {
   if (tools === undefined || tools.serversUnused.length === 0) return [];
   if (tools.mcpToolCalls > 0 || (tools.resourceReads ?? tools.promptGets) !== undefined) return [];
-  if (!eventsOf(events, "agent.started").some(({ kind }) => !otherAgents.has(kind))) return [];
+  if (!eventsOf(events, "agent.started").some(({ kind }) => !agentsNotWarned.has(kind))) return [];
   const isAboutCalls =
     portable?.assertions !== undefined || !graders.every(({ type }) => outcomeGraders.has(type));
   return isAboutCalls ? [] : [unusedServersWarning];
