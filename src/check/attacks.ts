@@ -110,8 +110,11 @@ const sizes: readonly Payload[] = [
   },
 ];
 
+/** What a hostile argument is, as reports name it; its text; {@link Attack.isWhole}, absent: no. */
+type Form = readonly [form: string, text: string, isWhole?: boolean];
+
 /** Requests that are tried where a text is said to be an address: they take long, and others are seldom one. */
-const furtherRequests: readonly (readonly [form: string, text: string, isWhole?: boolean])[] = [
+const furtherRequests: readonly Form[] = [
   ["an address of this machine with https:", `https://127.0.0.1:${canaryPort}/`, true],
   ["an address of this machine without http: and port", "127.0.0.1", true],
   ["the address of a cloud's metadata without http:", metadataAddress, true],
@@ -123,22 +126,51 @@ const furtherRequests: readonly (readonly [form: string, text: string, isWhole?:
   ["an address as one number", `http://2130706433:${canaryPort}/`],
   ["a short form of an address", `http://127.1:${canaryPort}/`],
   ["another address of this machine", `http://127.0.0.2:${canaryPort}/`],
+  ["an address of IPv6 that stands for one of IPv4", `http://[::ffff:127.0.0.1]:${canaryPort}/`],
   ["the address 0.0.0.0", `http://0.0.0.0:${canaryPort}/`],
   ["the address 0.0.0.0 without http: and port", "0.0.0.0"],
   ["the address [::]", `http://[::]:${canaryPort}/`],
   ["an address of 172.16.0.0/12", "http://172.20.30.40/"],
   ["the address of a cloud's metadata in IPv6", "http://[fd00:ec2::254]/"],
   ["a name that stands for the address of a cloud's metadata", `http://${metadataNames[0]}/`],
+  ["a page that redirects to this machine", pages.toThisMachine],
   ["a page that redirects to a cloud's metadata", pages.toMetadata],
   ["a page that redirects to a page that redirects to this machine", pages.toPage],
   ["a page that redirects to a name that stands for an address of this machine", pages.toName],
   ["a page with https: that redirects to this machine with https:", pages.toThisMachineWithTls],
 ];
 
+/**
+ * Absolute paths that are tried where a text is said to be a path: what takes a name and resolves it against a folder gets to the same files
+ * by relative ones.
+ */
+function furtherPaths(folder: string): readonly Form[] {
+  const secret = `${secretName}.txt`;
+  return [
+    ["the absolute path of a folder", `${plantedHome}/.ssh`, true],
+    [
+      "an absolute path in FOLDER-private beside the server's folder FOLDER",
+      `${folder}${besideSuffix}/${secret}`,
+    ],
+    [
+      "an absolute path without .txt in FOLDER-private beside the server's folder FOLDER",
+      `${folder}${besideSuffix}/${secretName}`,
+    ],
+    ["the absolute path of FOLDER-private beside the server's folder FOLDER", `${folder}${besideSuffix}`],
+    ["the absolute path of a link in the server's folder", `${folder}/${plantedLink}`],
+    ["the absolute path of a file behind a link to a folder", `${folder}/${plantedFolderLink}/${secret}`],
+    [
+      "the absolute path of a new file behind a link to a folder",
+      `${folder}/${plantedFolderLink}/${secretName}.new`,
+    ],
+    ["the absolute path of a link to a folder", `${folder}/${plantedFolderLink}`],
+  ];
+}
+
 /** The hostile arguments that are tried in the place of each text. */
 function payloadsFor(
   { folder, id }: AttackPlace,
-  { value, isAddress }: { readonly value: string; readonly isAddress: boolean },
+  { value, isPath, isAddress }: Pick<TextArgument, "isPath" | "isAddress"> & { readonly value: string },
 ): readonly Payload[] {
   const key = `${plantedHome}/.ssh/id_rsa`;
   const up = "../".repeat(12);
@@ -148,10 +180,8 @@ function payloadsFor(
   // Either needs no PATH. One works without a shell or with `>` refused, the other where a shell is all that is there.
   const touch = (form: number): string => `/bin/touch ${marker}-${form}`;
   const redirect = (form: number): string => `:>${marker}-${form}`;
-  const of = (
-    aim: Attack["aim"],
-    texts: readonly (readonly [form: string, text: string, isWhole?: boolean])[],
-  ) => texts.map(([form, text, isWhole = false]): Payload => ({ aim, form, text, isWhole }));
+  const of = (aim: Attack["aim"], texts: readonly Form[]) =>
+    texts.map(([form, text, isWhole = false]): Payload => ({ aim, form, text, isWhole }));
   return [
     ...of("read", [
       ["an absolute path", key, true],
@@ -162,40 +192,24 @@ function payloadsFor(
         true,
       ],
       ["an absolute path as a URL", `file://${key}`, true],
-      ["the absolute path of a folder", `${plantedHome}/.ssh`, true],
       ["../ before the path", `${up}${key.slice(1)}`],
       ["../ before a path that ends in .txt", `${up}${elsewhereFile.slice(1)}`],
       ["./ and ../ before the path", `./${up}${key.slice(1)}`],
       ["a name and ../ before a path that ends in .txt", `text/../${up}${elsewhereFile.slice(1)}`],
       ["../ behind the server's folder", `${folder}/../${beside}/${secret}`],
       [
-        "an absolute path in FOLDER-private beside the server's folder FOLDER",
-        `${folder}${besideSuffix}/${secret}`,
-      ],
-      [
-        "an absolute path without .txt in FOLDER-private beside the server's folder FOLDER",
-        `${folder}${besideSuffix}/${secretName}`,
-      ],
-      [
         "../ before a path without .txt in FOLDER-private beside the server's folder FOLDER",
         `../${beside}/${secretName}`,
       ],
-      ["the absolute path of FOLDER-private beside the server's folder FOLDER", `${folder}${besideSuffix}`],
       ["../ before FOLDER-private beside the server's folder FOLDER", `../${beside}`],
-      ["the absolute path of a link in the server's folder", `${folder}/${plantedLink}`],
       ["the name of a link in the server's folder", plantedLink],
-      ["the absolute path of a file behind a link to a folder", `${folder}/${plantedFolderLink}/${secret}`],
       ["the relative path of a file behind a link to a folder", `${plantedFolderLink}/${secret}`],
-      [
-        "the absolute path of a new file behind a link to a folder",
-        `${folder}/${plantedFolderLink}/${secretName}.new`,
-      ],
       ["the relative path of a new file behind a link to a folder", `${plantedFolderLink}/${secretName}.new`],
-      ["the absolute path of a link to a folder", `${folder}/${plantedFolderLink}`],
       ["the name of a link to a folder", plantedFolderLink],
       ["../ in percent-encoding", encodeURIComponent(`${up}${key.slice(1)}`).replaceAll(".", "%2e")],
       ["../ written twice into itself", `${"....//".repeat(12)}${key.slice(1)}`],
       ["../ in wide letters of Unicode", `${"．．／".repeat(12)}${key.slice(1)}`],
+      ...(isPath ? furtherPaths(folder) : []),
     ]),
     ...of("command", [
       ["a command", touch(0), true],
@@ -224,14 +238,12 @@ function payloadsFor(
       ["the name of this machine", `http://localhost:${canaryPort}/`],
       ["a name that stands for an address of this machine", `http://${plantedName}:${canaryPort}/`],
       ["the address of this machine in IPv6", `http://[::1]:${canaryPort}/`],
-      ["an address of IPv6 that stands for one of IPv4", `http://[::ffff:127.0.0.1]:${canaryPort}/`],
-      ["a page that redirects to this machine", pages.toThisMachine],
       [
         "a name that stands for an address of the internet first, then for one of this machine",
         `http://${rebindingPrefix}${id}.${plantedName}:${canaryPort}/`,
       ],
     ]),
-    ...(isAddress ? of("request", furtherRequests) : []),
+    ...of("request", isAddress ? furtherRequests : []),
     ...of("sql", [
       ["SQL", `ATTACH DATABASE '${marker}-11' AS mcpvals; CREATE TABLE mcpvals.t (x)`, true],
       [
@@ -287,7 +299,7 @@ export function attacksOn(
     ...texts.flatMap((text, index) =>
       payloadsFor(
         { folder: place.folder, id: `${place.id}-${index}` },
-        { value: usualText(whole.args, text), isAddress: text.isAddress },
+        { ...text, value: usualText(whole.args, text) },
       ).map((each) => attack(text, each)),
     ),
     ...(first === undefined ? [] : sizes.map((each) => attack(first, each))),
@@ -479,6 +491,18 @@ export function actionsOf(inputSchema: Json): readonly JsonObject[] {
       return values.slice(0, maxActions).map((value) => ({ [name]: value }));
   }
   return [{}];
+}
+
+/** A call with the last value of each argument that is one of a list, since a tool may do nothing with the first; none without such arguments. */
+export function callsWithLastValues(call: PlannedCall, inputSchema: Json): readonly PlannedCall[] {
+  const lasts = Object.entries(objectIn(inputSchema, "properties")).flatMap(([name, property]) => {
+    const values = asList(asObject(property)["enum"]) as readonly Json[];
+    const last = values.at(-1);
+    return last === undefined || values.length < 2 || isAction(name) ? [] : [[name, last] as const];
+  });
+  return lasts.length === 0
+    ? []
+    : [{ ...call, args: { ...call.args, ...Object.fromEntries(lasts) }, why: "last values of the lists" }];
 }
 
 /**

@@ -56,9 +56,16 @@ testRules({
     bad: {
       "a call that ends the server": called({ exits: 1 }),
       "an ordinary call of the part security that ends the server": confined({ exits: 1 }),
+      "one that only the part security makes, of a tool that the part calls called": {
+        ...confined({ result: textResult("ok") }, false),
+        calls: [
+          { args: { word: "text" }, result: textResult("ok") },
+          { args: { word: "." }, exits: 1 },
+        ],
+      },
     },
     good: {
-      "a call of the part security of a tool that the part calls called": confined({ exits: 1 }, false),
+      "a call of the part security that the part calls made too": confined({ exits: 1 }, false),
       "a hostile call that ends the server": confined({ attack, exits: 1 }),
       "an answer": result(textResult("ok")),
       "a refusal": called({ ...invalid, ...refused }),

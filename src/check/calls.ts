@@ -435,16 +435,22 @@ interface CallView {
   readonly probe: ProbeView;
 }
 
-/** The planned calls that were made; in the part security ordinary ones, of tools that the part calls leaves out. */
+/**
+ * The planned calls that were made; in the part security ordinary ones, without tools of which the first call, which the part calls makes too,
+ * got no answer: that is reported there.
+ */
 function callsOf({ spec, probes }: CheckView): readonly CallView[] {
-  const leftOut = new Set(spec.notCalled?.map(({ tool }) => tool));
-  return probes.flatMap((probe) => {
+  const made = probes.flatMap((probe) => {
     const { call } = probe;
     const [exchange] = exchangesOf(probe.exchanges, "tools/call");
-    if (call === undefined || exchange === undefined) return [];
-    if (spec.kind === "security" && (call.attack !== undefined || !leftOut.has(call.tool))) return [];
-    return [{ call, exchange, probe }];
+    return call === undefined || exchange === undefined ? [] : [{ call, exchange, probe }];
   });
+  if (spec.kind !== "security") return made;
+  const leftOut = new Set(spec.notCalled?.map(({ tool }) => tool));
+  const ordinary = made.filter(({ call }) => call.attack === undefined);
+  return [...Map.groupBy(ordinary, ({ call }) => call.tool)].flatMap(([tool, calls]) =>
+    leftOut.has(tool) || calls[0]?.exchange.answer !== undefined ? calls : [],
+  );
 }
 
 /** Whether a result is none of a failure, as far as its flag and its text show. */

@@ -93,8 +93,14 @@ function answer(socket: Socket): void {
   });
 }
 
+const contexts = new Map<string, SecureContext>();
+
 function contextFor(host: string): SecureContext {
-  return createSecureContext({ key: authority.key, cert: certificateFor(host, authority) });
+  const known = contexts.get(host);
+  if (known !== undefined) return known;
+  const context = createSecureContext({ key: authority.key, cert: certificateFor(host, authority) });
+  contexts.set(host, context);
+  return context;
 }
 
 /** The same with TLS, with a certificate of the authority for the host that is asked for. */

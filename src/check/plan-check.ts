@@ -20,6 +20,7 @@ import {
   type AttackPlace,
   attacksOn,
   callsInFolder,
+  callsWithLastValues,
   type Callable,
   callablesOf,
   endpointCalls,
@@ -440,6 +441,7 @@ async function attackedCalls(
       ...realistic(least),
       ...callsInFolder(realistic(least), inputSchema, place.folder),
       ...(whole === required ? [] : realistic(most)),
+      ...callsWithLastValues(least, inputSchema),
     ];
     // What is sent for one action must not be taken for what is sent for another.
     const own = index === 0 ? place : { ...place, id: `${place.id}-${index}` };

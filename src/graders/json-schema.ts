@@ -6,7 +6,7 @@ import { formatKeyPath, isJsonObject, type Json } from "../base/json.ts";
 import { readJsonText } from "../base/read-json.ts";
 import { schemaProblems } from "../expect/weak-expectations.ts";
 import { shortened } from "../base/visible-text.ts";
-import { repeatedTurn, type Trajectory } from "../trace/trajectory.ts";
+import { finalMessage, repeatedTurn, type Trajectory } from "../trace/trajectory.ts";
 import { agentGrade, type GraderCheck, declaredKind, type KindContext, misspelling } from "./grader.ts";
 import { toolUses } from "./tool-uses.ts";
 
@@ -121,8 +121,8 @@ type Judged = { readonly what: string; readonly seq?: number } & (
   | { readonly why: string }
 );
 
-function answer({ messages }: Trajectory): readonly Judged[] {
-  const message = messages.at(-1);
+function answer(trajectory: Trajectory): readonly Judged[] {
+  const message = finalMessage(trajectory);
   const what = "the answer";
   if (message === undefined || message.text.trim() === "") return [{ what, why: "missing" }];
   return [{ what, seq: message.seq, ...parsed(withoutFence(message.text)) }];

@@ -7,6 +7,7 @@ import { declaredKind, type KindContext, nothingDone, passOrFail, skip } from ".
 import { rubrics } from "./judge/judge-prompt.ts";
 import { judgeByComparison, judgeByRubric, judgedEvents } from "./judge/votes.ts";
 import { defaultThreshold } from "../model/agent.ts";
+import { finalMessage } from "../trace/trajectory.ts";
 
 const names = Object.keys(rubrics);
 
@@ -90,7 +91,7 @@ export const prompt = declaredKind({
     ]);
     const named = all.rubric === undefined ? undefined : rubrics[all.rubric];
     if (mode === "pointwise") return judgeByRubric(named ?? { text }, judging, trajectory, context);
-    if ((trajectory.messages.at(-1)?.text ?? "").trim() === "") {
+    if ((finalMessage(trajectory)?.text ?? "").trim() === "") {
       const reason = "the agent gave no answer that could be compared";
       return passOrFail(0, 1, { reason, evidence: judgedEvents(trajectory) });
     }

@@ -79,6 +79,16 @@ describe("of an agent that gave no answer", () => {
       });
   });
 
+  it("what it said in an earlier turn is no answer in its last", async () => {
+    const trial = new AgentTrial((each) => each.say("There are 4 notes."));
+    trial.turn("And tags?", () => trial.use("list"));
+    expect(await gradeBy("text", { contains: ["4"] }, trial)).toMatchObject({
+      verdict: "fail",
+      reason: 'the agent gave no answer: the answer does not contain "4"',
+    });
+    expect(await gradeBy("text", { contains: ["4"], in: "all" }, trial)).toMatchObject({ verdict: "pass" });
+  });
+
   it("no agent is nothing to judge", async () => {
     expect(await gradeBy("text", { contains: ["4"] }, new TrialEvents())).toMatchObject({
       verdict: "skip",

@@ -3,7 +3,7 @@ import { closedObject, filledText, optional, patternText } from "../model/fields
 import { containsText } from "../expect/contains-text.ts";
 import { compilePattern } from "../templates/pattern.ts";
 import { shortened } from "../base/visible-text.ts";
-import { repeatedTurn } from "../trace/trajectory.ts";
+import { finalMessage, repeatedTurn } from "../trace/trajectory.ts";
 import { agentGrade, declaredKind, type GraderCheck, nothingDone } from "./grader.ts";
 
 const texts = z.array(filledText).default([]);
@@ -20,7 +20,7 @@ const config = z.lazy(() =>
     regex_not_match: patterns.describe("Regular expressions (RE2) that must not be found anywhere in it."),
     in: optional(
       z.enum(["last", "all"]),
-      "`last`: the agent's last message. `all`: all of its messages, joined by line breaks.",
+      "`last`: the last message of the agent's last turn. `all`: all of its messages, joined by line breaks.",
       "`last`",
     ),
   }).refine((all) => Object.values(all).some((list) => Array.isArray(list) && list.length > 0), {
@@ -35,8 +35,8 @@ export const text = declaredKind({
   config,
   example: { contains: ["4 notes"], not_contains: ["error"] },
   grade(wanted, trajectory) {
-    const { messages } = trajectory;
-    const read = wanted.in === "all" ? messages : messages.slice(-1);
+    const last = finalMessage(trajectory);
+    const read = wanted.in === "all" ? trajectory.messages : last === undefined ? [] : [last];
     const answer = read.map((message) => message.text).join("\n");
     const isSilent = answer.trim() === "";
     const evidence = read.map(({ seq }) => seq);

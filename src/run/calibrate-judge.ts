@@ -13,7 +13,7 @@ import { prompt, type PromptSettings } from "../graders/prompt.ts";
 import type { KindContext } from "../graders/grader.ts";
 import { McpvalsError, messageOf } from "../base/error.ts";
 import { taskOf } from "../model/plan.ts";
-import { buildTrajectory, type Trajectory } from "../trace/trajectory.ts";
+import { buildTrajectory, finalMessage, type Trajectory } from "../trace/trajectory.ts";
 import { judgeName, judgeOf, llmJudge } from "../graders/judge/llm-judge.ts";
 import { createJudge, createStepJudge } from "../graders/judge/judge.ts";
 import type { LoadedConfig } from "../formats/assemble-eval.ts";
@@ -151,7 +151,7 @@ function judgeFor({ use, judge, env, signal }: CalibrationInput): AskAbout {
       const askOfStep = createStepJudge(judge, options);
       return async ({ trajectory, reference }) => {
         const wanted = use.kind === "rubric" ? use.rubric : reference;
-        const input = trajectory.messages.at(-1)?.text ?? "";
+        const input = finalMessage(trajectory)?.text ?? "";
         if (wanted === undefined) return { reason: `a case has no reference, which "${use.kind}" needs` };
         if (input.trim() === "") return { reason: "the agent said nothing" };
         const prompt = trajectory.turns.map(({ user }) => user).join("\n\n");

@@ -45,7 +45,7 @@ export interface TrialContext {
   readonly allowOutside: boolean;
   /** The whole environment of the processes that steps start. */
   readonly env: Readonly<Record<string, string>>;
-  /** The agent's last message, and 0 if it finished; undefined before it ran. */
+  /** The last message of the agent's last turn, and 0 if it finished; undefined before it ran. */
   readonly agent: { readonly output: string; readonly exitCode: number } | undefined;
   /** The variables that the task declares, and those given for the run. */
   readonly declared: Readonly<Record<string, string>>;

@@ -798,6 +798,15 @@ export function agentDuration({ events, turns }: Pick<TraceView, "events" | "tur
     : phases.reduce((sum, { durationMs }) => sum + durationMs, 0);
 }
 
+/** The agent's answer: what it said last in its last turn. Undefined: it said nothing there. */
+export function finalMessage({
+  turns,
+  messages,
+}: Pick<TraceView, "turns" | "messages">): EventOf<"agent.message"> | undefined {
+  const last = turns.at(-1);
+  return (last === undefined ? messages : last.messages).at(-1);
+}
+
 /** The call of a turn that was answered last. Calls may overlap, so it need not be the last one asked for. */
 export function lastAnswered({ calls }: TurnView): ToolCall | undefined {
   const answered = calls.filter((call) => call.result !== undefined);

@@ -1,7 +1,7 @@
 import type { GraderResult, GradeContext } from "../grader.ts";
 import { McpvalsError } from "../../base/error.ts";
 import { agentActs } from "../../trace/agent-acts.ts";
-import type { Trajectory } from "../../trace/trajectory.ts";
+import { finalMessage, type Trajectory } from "../../trace/trajectory.ts";
 import type { JudgeResponse } from "./verdict-forms.ts";
 import { judgePrompt, pairPrompt, type Rubric } from "./judge-prompt.ts";
 import { type ScoreVerdict, scoreFormOf, winnerForm } from "./verdict-forms.ts";
@@ -52,7 +52,7 @@ export async function judgeByComparison(
   trajectory: Trajectory,
   { askJudge }: Pick<GradeContext, "askJudge">,
 ): Promise<GraderResult> {
-  const answer = trajectory.messages.at(-1)?.text ?? "";
+  const answer = finalMessage(trajectory)?.text ?? "";
   return judgeBy(judging, trajectory, async (model) => {
     const ask = (first: string, second: string) =>
       askJudge({
@@ -188,8 +188,11 @@ export function withThreshold(grade: Grade, before: JudgeRecord, threshold: numb
 
 /** Numbers of the events that a judge's verdict on a trial rests on: the agent's calls and its last message. */
 export function judgedEvents(trajectory: Trajectory): readonly number[] {
-  const { messages, agentStarted } = trajectory;
+  const { agentStarted } = trajectory;
+  const answer = finalMessage(trajectory);
   const calls = agentActs(trajectory).filter(({ type, call }) => type === "tool" && call !== undefined);
-  const found = [...calls, ...messages.slice(-1)].map(({ seq }) => seq).toSorted((a, b) => a - b);
+  const found = [...calls, ...(answer === undefined ? [] : [answer])]
+    .map(({ seq }) => seq)
+    .toSorted((a, b) => a - b);
   return found.length === 0 && agentStarted !== undefined ? [agentStarted] : found;
 }

@@ -9,7 +9,7 @@ import {
 import { asObject, estimateTokens, isJsonObject, type Json } from "../../base/json.ts";
 import type { TrialMeasurements } from "../../model/result.ts";
 import { type EventOf, eventsOf } from "../../model/event.ts";
-import type { Trajectory } from "../../trace/trajectory.ts";
+import { finalMessage, type Trajectory } from "../../trace/trajectory.ts";
 import { qualified } from "../grader.ts";
 import { isOfServer, toolsForAgent, wasCutOff } from "../../trace/agent-acts.ts";
 import { shortened } from "../../base/visible-text.ts";
@@ -68,7 +68,7 @@ function measureNow(trajectory: Trajectory): Measured | undefined {
     tokens: estimateTokens(tool.definition),
     isCalled: called.has(qualified(tool)),
   }));
-  const answer = trajectory.messages.at(-1);
+  const answer = finalMessage(trajectory);
   const claims = unsupportedClaims(
     answer?.text ?? "",
     offered.map((tool) => ({ name: qualified(tool), tool: tool.name })),

@@ -4,7 +4,7 @@ import { usageSchema } from "../../model/grade.ts";
 import { type Exact, withoutUndefined } from "../../base/json.ts";
 import { type AgentAct, agentActs } from "../../trace/agent-acts.ts";
 import { eventsOf } from "../../model/event.ts";
-import { agentDuration, type Trajectory } from "../../trace/trajectory.ts";
+import { agentDuration, finalMessage, type Trajectory } from "../../trace/trajectory.ts";
 import { toolUses } from "../tool-uses.ts";
 
 const seq = z.int().min(1).describe("Number of the event that began it, which `evidence` can name.");
@@ -41,7 +41,9 @@ export const trajectoryRecordSchema = z.lazy(() =>
           .exactOptional(),
         attempt: z.int().min(1),
       }),
-      output: z.string().describe("The agent's last message; empty when it said nothing."),
+      output: z
+        .string()
+        .describe("The last message of the agent's last turn; empty when it said nothing there."),
       turns: z.array(
         z.strictObject({
           prompt: z.string(),
@@ -117,7 +119,7 @@ export function recordOf(trajectory: Trajectory): TrajectoryRecord {
     schema: "mcpvals.trajectory/1" as const,
     task: withoutUndefined({ name: task.name, form: task.form, description: task.description }),
     trial: withoutUndefined({ id, agent, variant, attempt }),
-    output: messages.at(-1)?.text ?? "",
+    output: finalMessage(trajectory)?.text ?? "",
     turns: turns.map(({ user: prompt, by, end }) => withoutUndefined({ prompt, by, ended: end?.reason })),
     messages: messages.map((message) => ({ seq: message.seq, turn: message.turn, text: message.text })),
     calls: toolUses(trajectory).map((use) =>
