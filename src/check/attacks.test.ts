@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Json, JsonObject } from "../base/json.ts";
-import { attacksOn } from "./attacks.ts";
+import { actionSchemas, attacksOn } from "./attacks.ts";
 
 const text = { type: "string" };
 const place = { folder: "/mcpvals/folders/0/notes", id: "0" };
@@ -55,4 +55,37 @@ it("the sizes of one text are tried, after everything else", () => {
   const sized = made.filter(({ attack }) => attack?.aim === "size");
   expect(sized.map(({ attack }) => attack?.parameter)).toEqual(["a", "a"]);
   expect(made.slice(-2)).toEqual(sized);
+});
+
+it("a tool has a schema for each action and each alternative", () => {
+  const of = (name: string): JsonObject => ({
+    type: "object",
+    properties: { [name]: text },
+    required: [name],
+  });
+  const chosen = (inputSchema: Json): readonly Json[] =>
+    actionSchemas(inputSchema as JsonObject).map(
+      ({ properties, required }) => ({ properties, required }) as Json,
+    );
+  const properties = { mode: { enum: ["a", "b"] }, note: text };
+  expect(chosen({ properties, required: ["note"] } as unknown as Json)).toEqual([
+    { properties: { ...properties, mode: { const: "a" } }, required: ["note", "mode"] },
+    { properties: { ...properties, mode: { const: "b" } }, required: ["note", "mode"] },
+  ]);
+  const union = { oneOf: [{ $ref: "#/$defs/a" }, of("b"), { type: "null" }] };
+  const $defs = { a: of("a") };
+  expect(chosen({ $defs, properties: { job: union } } as unknown as Json)).toEqual(
+    ["a", "b"].map((name) => ({ properties: { job: of(name) }, required: ["job"] })),
+  );
+  const list = { type: "array", items: union };
+  expect(chosen({ $defs, properties: { jobs: list } } as unknown as Json)).toEqual(
+    ["a", "b"].map((name) => ({ properties: { jobs: { ...list, items: of(name) } }, required: ["jobs"] })),
+  );
+  expect(chosen({ properties: { note: text }, anyOf: [of("a"), of("b")] } as unknown as Json)).toEqual(
+    ["a", "b"].map((name) => ({ properties: { note: text, [name]: text }, required: [name] })),
+  );
+  const single = {
+    properties: { either: { anyOf: [of("a"), { type: "null" }] }, level: { enum: ["low", "high"] } },
+  };
+  expect(actionSchemas(single as unknown as JsonObject)).toEqual([single]);
 });

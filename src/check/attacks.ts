@@ -19,6 +19,7 @@ import {
 } from "./canaries.ts";
 import type { Listed, Surface } from "./check-view.ts";
 import { describedValues, exampleUris } from "./described-values.ts";
+import { alternativesOf } from "./generate-calls.ts";
 import { longText, longTextLength } from "./planned-requests.ts";
 import { atReference, objectIn, typesOf } from "./schema-walk.ts";
 import { templateVariables, valuesIn } from "./uri-template.ts";
@@ -483,14 +484,37 @@ export function isAction(name: string): boolean {
   return /^(?:sub_?)?(?:actions?|command|operation|method|mode|op|verb)$/i.test(name);
 }
 
-/** Arguments that choose what a tool does, one after the other; of a tool that does one thing, none once. */
-export function actionsOf(inputSchema: Json): readonly JsonObject[] {
-  for (const [name, property] of Object.entries(objectIn(inputSchema, "properties"))) {
-    const values = asList(asObject(property)["enum"]) as readonly Json[];
-    if (isAction(name) && values.length > 0)
-      return values.slice(0, maxActions).map((value) => ({ [name]: value }));
+/**
+ * A schema of the arguments for each thing that a tool does: for each action, or for each alternative of all arguments, or of one that is an
+ * object or a list of objects. Of a tool that does one thing, its own.
+ */
+export function actionSchemas(inputSchema: JsonObject): readonly JsonObject[] {
+  const alternatives = alternativesOf(inputSchema);
+  if (alternatives.length > 1) return alternatives.slice(0, maxActions);
+  const properties = objectIn(inputSchema, "properties");
+  for (const [name, given] of Object.entries(properties)) {
+    const choices = choicesOf(name, referred(inputSchema, given), inputSchema).slice(0, maxActions);
+    if (choices.length > 1)
+      return choices.map((choice) => ({
+        ...inputSchema,
+        properties: { ...properties, [name]: choice },
+        required: [...new Set([...asList(inputSchema["required"]), name])] as readonly Json[],
+      }));
   }
-  return [{}];
+  return [inputSchema];
+}
+
+/** What an argument may be, where that chooses what a tool does. */
+function choicesOf(name: string, schema: JsonObject, root: Json): readonly Json[] {
+  if (isAction(name) && schema["enum"] !== undefined)
+    return asList(schema["enum"]).map((value) => ({ const: value as Json }));
+  const { items } = schema;
+  if (items !== undefined)
+    return choicesOf("", referred(root, items), root).map((each) => ({ ...schema, items: each }));
+  return ["oneOf", "anyOf"]
+    .flatMap((key) => asList(schema[key]))
+    .map((each) => referred(root, each as Json))
+    .filter((each) => typesOf(each).includes("object"));
 }
 
 /** A call with the last value of each argument that is one of a list, since a tool may do nothing with the first; none without such arguments. */

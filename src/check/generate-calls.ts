@@ -34,7 +34,7 @@ export async function generateCalls(
     return true;
   };
   const sampler = new Sampler(inputSchema);
-  for (const schema of [inputSchema, ...alternativesOf(inputSchema)])
+  for (const schema of [inputSchema, ...alternativesOf(inputSchema).slice(0, maxOfSort)])
     await add(sampler.object(schema, { optional: false }), "result", "the required arguments");
   await add(sampler.object(inputSchema, { optional: true }), "result", "all arguments");
   await add(
@@ -63,16 +63,13 @@ export async function generateCalls(
 }
 
 /** An input schema with each of the alternatives of which its arguments have to fit one. */
-function alternativesOf(schema: Json): readonly JsonObject[] {
+export function alternativesOf(schema: Json): readonly JsonObject[] {
   if (!isJsonObject(schema)) return [];
-  return [...listIn(schema, "oneOf"), ...listIn(schema, "anyOf")]
-    .filter(isJsonObject)
-    .slice(0, maxOfSort)
-    .map((alternative) => ({
-      ...schema,
-      properties: { ...objectIn(schema, "properties"), ...objectIn(alternative, "properties") },
-      required: [...listIn(schema, "required"), ...listIn(alternative, "required")],
-    }));
+  return [...listIn(schema, "oneOf"), ...listIn(schema, "anyOf")].filter(isJsonObject).map((alternative) => ({
+    ...schema,
+    properties: { ...objectIn(schema, "properties"), ...objectIn(alternative, "properties") },
+    required: [...listIn(schema, "required"), ...listIn(alternative, "required")],
+  }));
 }
 
 interface InvalidArguments {

@@ -16,7 +16,7 @@ import type { Task } from "../model/task.ts";
 import { McpvalsError } from "../base/error.ts";
 import { type Listed, listingOf, methodOf, OutOfTime, readCheck, type Surface } from "./check-view.ts";
 import {
-  actionsOf,
+  actionSchemas,
   type AttackPlace,
   attacksOn,
   callsInFolder,
@@ -418,38 +418,38 @@ async function securityRequests(
   return { calls, reads };
 }
 
-/** Ordinary calls, then those with hostile arguments; none where no valid arguments could be made. */
+/** Ordinary calls, then those with hostile arguments, of each action; none where no valid arguments could be made. */
 async function attackedCalls(
   { name, definition, inputSchema }: Callable,
   place: AttackPlace,
   validateSchema: ValidateSchema,
 ): Promise<readonly PlannedCall[]> {
-  const valid = (await generateCalls(name, inputSchema, validateSchema)).filter(
-    ({ expects }) => expects === "result",
-  );
-  const [required] = valid;
-  const whole = valid.find(({ why }) => why === "all arguments") ?? required;
-  if (required === undefined || whole === undefined) return [];
   // The second call shows whether it does more.
   const isRepeated = asObject(definition["annotations"])["idempotentHint"] === true;
-  const realistic = (call: PlannedCall) => [call, ...realisticCalls(call, inputSchema, place.folder)];
-  return actionsOf(inputSchema).flatMap((action, index) => {
-    const [least, most] = [required, whole].map((call) => ({ ...call, args: { ...call.args, ...action } }));
-    if (least === undefined || most === undefined) return [];
+  const made: PlannedCall[] = [];
+  for (const [index, schema] of actionSchemas(inputSchema).entries()) {
+    const valid = (await generateCalls(name, schema, validateSchema)).filter(
+      ({ expects }) => expects === "result",
+    );
+    const [required] = valid;
+    const whole = valid.find(({ why }) => why === "all arguments") ?? required;
+    if (required === undefined || whole === undefined) continue;
+    const realistic = (call: PlannedCall) => [call, ...realisticCalls(call, schema, place.folder)];
     // Some tools refuse optional arguments together.
     const ordinary = [
-      ...realistic(least),
-      ...callsInFolder(realistic(least), inputSchema, place.folder),
-      ...(whole === required ? [] : realistic(most)),
-      ...callsWithLastValues(least, inputSchema),
+      ...realistic(required),
+      ...callsInFolder(realistic(required), schema, place.folder),
+      ...(whole === required ? [] : realistic(whole)),
+      ...callsWithLastValues(required, schema),
     ];
     // What is sent for one action must not be taken for what is sent for another.
     const own = index === 0 ? place : { ...place, id: `${place.id}-${index}` };
-    return [
+    made.push(
       ...ordinary.flatMap((call) => (isRepeated ? [call, call] : [call])),
-      ...attacksOn(least.args, most, inputSchema, own),
-    ];
-  });
+      ...attacksOn(required.args, whole, schema, own),
+    );
+  }
+  return made;
 }
 
 /**

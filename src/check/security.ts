@@ -280,8 +280,8 @@ class Series {
 }
 
 /**
- * A hostile request whose other arguments are those of an ordinary one that succeeded, of the same action if there is one, unless one with
- * the same succeeded: a tool that refuses these looks at nothing else. Its action stays.
+ * A hostile request whose other arguments are those of an ordinary one that succeeded, of the same action if there is one, and with most
+ * arguments the same, unless one with all the same succeeded: a tool that refuses these looks at nothing else. Its action stays.
  */
 function withArgumentsThatWorked(hostile: Planned, worked: readonly Planned[]): Planned {
   const { attack, args } = hostile;
@@ -295,7 +295,12 @@ function withArgumentsThatWorked(hostile: Planned, worked: readonly Planned[]): 
   if (known.some((each) => JSON.stringify(others(each)) === wanted)) return hostile;
   const actionIn = (from: JsonObject): string =>
     JSON.stringify(others(from).filter(([name]) => isAction(name)));
-  const best = known.find((each) => actionIn(each) === actionIn(args)) ?? known[0] ?? {};
+  const sameAction = known.filter((each) => actionIn(each) === actionIn(args));
+  const likeness = (from: JsonObject): number =>
+    others(from).filter(([name, value]) => JSON.stringify(value) === JSON.stringify(args[name])).length;
+  const [best = {}] = (sameAction.length > 0 ? sameAction : known).toSorted(
+    (a, b) => likeness(b) - likeness(a),
+  );
   const taken = others(best).filter(([name]) => !isAction(name) || !Object.hasOwn(args, name));
   return { ...hostile, args: { ...args, ...Object.fromEntries(taken) } };
 }

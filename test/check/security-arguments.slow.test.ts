@@ -359,6 +359,34 @@ it.skipIf(reason !== undefined)(
   },
 );
 
+it.skipIf(reason !== undefined)(`each alternative of an argument is attacked${note}`, async () => {
+  const source = serverWith({
+    careless: `const { readFileSync } = await import("node:fs");
+      if (job.kind === "count") return say(String(job.word.length));
+      if (job.kind !== "show" || job.word !== undefined) throw new Error("no such job");
+      return say(readFileSync(process.argv[2] + "/" + job.note, "utf8"));`,
+  })
+    .replaceAll("async ({ path }) =>", "async ({ job }) =>")
+    .replace(
+      `properties: { path: { type: "string", description: parameter } }, required: ["path"]`,
+      `properties: { job: { oneOf: [
+        { type: "object", properties: { kind: { const: "count" }, word: { type: "string" } }, required: ["kind", "word"] },
+        {
+          type: "object",
+          properties: { kind: { const: "show" }, note: { type: "string", description: "e.g. note.txt" } },
+          required: ["kind", "note"],
+        },
+      ] } }, required: ["job"]`,
+    );
+  using folder = folderOf({ "server.mjs": source, "notes/note.txt": "A note." });
+  const [found, ...others] = await securityFindings([process.execPath, "server.mjs", "notes"], folder.path);
+  expect(found).toMatchObject({
+    code: "security/path-escape",
+    place: { tool: "careless", parameter: "job.note" },
+  });
+  expect(others).toEqual([]);
+});
+
 it.skipIf(reason !== undefined)(`each action of a tool is attacked, with what it needs${note}`, async () => {
   const source = serverWith({
     careless: `const { readFileSync } = await import("node:fs");
