@@ -167,7 +167,7 @@ interface Sign {
 /** What in a probe would show that an attack worked. */
 function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
   const touched = touchedIn(view, probe).flatMap((event): readonly Sign[] => {
-    const { access, target, failed, seq } = event;
+    const { access, target, failed, folder, seq } = event;
     if (access === "connect") {
       const reached = reachedAt(unmapped(target));
       const shown = whatHappened({ ...event, target: unmapped(target) });
@@ -179,7 +179,8 @@ function signsIn(view: CheckView, probe: ProbeView): readonly Sign[] {
       return access === "write"
         ? [{ aim: "run", shown: "the file that the command makes is there", isSaid: false, seq }]
         : [];
-    return isSecret(target) && access !== "run"
+    // In its folder, a path may end as one beside it does.
+    return folder === undefined && isSecret(target) && access !== "run"
       ? [{ aim: "read", shown: whatHappened(event), isSaid: false, seq }]
       : [];
   });

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Json, JsonObject } from "../base/json.ts";
-import { actionSchemas, attacksOn } from "./attacks.ts";
+import { actionsOf, attacksOn } from "./attacks.ts";
 
 const text = { type: "string" };
 const place = { folder: "/mcpvals/folders/0/notes", id: "0" };
@@ -63,29 +63,75 @@ it("a tool has a schema for each action and each alternative", () => {
     properties: { [name]: text },
     required: [name],
   });
-  const chosen = (inputSchema: Json): readonly Json[] =>
-    actionSchemas(inputSchema as JsonObject).map(
-      ({ properties, required }) => ({ properties, required }) as Json,
-    );
-  const properties = { mode: { enum: ["a", "b"] }, note: text };
-  expect(chosen({ properties, required: ["note"] } as unknown as Json)).toEqual([
-    { properties: { ...properties, mode: { const: "a" } }, required: ["note", "mode"] },
-    { properties: { ...properties, mode: { const: "b" } }, required: ["note", "mode"] },
-  ]);
+  const chosen = (inputSchema: object): readonly (readonly unknown[])[] =>
+    actionsOf(inputSchema as JsonObject).map(({ action, schema: { properties, required } }) => [
+      action,
+      properties,
+      required,
+    ]);
+  const [mode, path] = [{ enum: ["text", "json"] }, text];
+  const isOneOf = { anyOf: [{ const: "list" }, { const: "read" }] };
   const union = { oneOf: [{ $ref: "#/$defs/a" }, of("b"), { type: "null" }] };
   const $defs = { a: of("a") };
-  expect(chosen({ $defs, properties: { job: union } } as unknown as Json)).toEqual(
-    ["a", "b"].map((name) => ({ properties: { job: of(name) }, required: ["job"] })),
+  for (const action of [{ enum: ["list", "read"] }, isOneOf])
+    expect(
+      chosen({ $defs, properties: { mode, filter: union, action, path }, anyOf: [of("x"), of("y")] }),
+    ).toEqual(
+      ["list", "read"].map((value) => [
+        `action: ${value}`,
+        { mode, filter: union, action: { const: value }, path },
+        ["action"],
+      ]),
+    );
+  expect(chosen({ properties: { mode, path }, required: ["path"] })).toEqual(
+    ["text", "json"].map((value) => [`mode: ${value}`, { mode: { const: value }, path }, ["path", "mode"]]),
   );
+  expect(chosen({ $defs, properties: { job: union } })).toEqual(
+    ["a", "b"].map((name, index) => [`job: alternative ${index + 1}`, { job: of(name) }, ["job"]]),
+  );
+  const kind = (value: string): JsonObject => ({ type: "object", properties: { kind: { const: value } } });
+  expect(
+    chosen({ properties: { job: { oneOf: [kind("show"), kind("count")] } } }).map((each) => each[0]),
+  ).toEqual(["job: show", "job: count"]);
   const list = { type: "array", items: union };
-  expect(chosen({ $defs, properties: { jobs: list } } as unknown as Json)).toEqual(
-    ["a", "b"].map((name) => ({ properties: { jobs: { ...list, items: of(name) } }, required: ["jobs"] })),
+  expect(chosen({ $defs, properties: { jobs: list } })).toEqual(
+    ["a", "b"].map((name, index) => [
+      `jobs: alternative ${index + 1}`,
+      { jobs: { ...list, items: of(name) } },
+      ["jobs"],
+    ]),
   );
-  expect(chosen({ properties: { note: text }, anyOf: [of("a"), of("b")] } as unknown as Json)).toEqual(
-    ["a", "b"].map((name) => ({ properties: { note: text, [name]: text }, required: [name] })),
+  expect(chosen({ properties: { note: text }, anyOf: [of("a"), of("b")] })).toEqual(
+    ["a", "b"].map((name, index) => [`alternative ${index + 1}`, { note: text, [name]: text }, [name]]),
   );
   const single = {
     properties: { either: { anyOf: [of("a"), { type: "null" }] }, level: { enum: ["low", "high"] } },
   };
-  expect(actionSchemas(single as unknown as JsonObject)).toEqual([single]);
+  expect(actionsOf(single as unknown as JsonObject)).toEqual([{ schema: single }]);
+});
+
+it("an object that only hostile arguments have has what it needs besides", () => {
+  const item = {
+    type: "object",
+    properties: { label: text, seconds: { type: "integer" } },
+    required: ["label", "seconds"],
+  };
+  const inputSchema = {
+    properties: { job: { type: "object", properties: { steps: { type: "array", items: item } } } },
+  } as unknown as Json;
+  const made = attacksOn(
+    { job: {} },
+    { tool: "t", args: { job: {} }, expects: "result", why: "all arguments" },
+    inputSchema,
+    place,
+    {
+      job: {
+        steps: [
+          { label: "text", seconds: 1 },
+          { label: "text", seconds: 1 },
+        ],
+      },
+    },
+  );
+  expect(made[0]?.args).toEqual({ job: { steps: [{ label: "/mcpvals/home/.ssh/id_rsa", seconds: 1 }] } });
 });

@@ -120,6 +120,7 @@ const furtherRequests: readonly Form[] = [
   ["an address of this machine without http: and port", "127.0.0.1", true],
   ["the address of a cloud's metadata without http:", metadataAddress, true],
   ["an address of a private network without http:", "10.20.30.40", true],
+  ["an address of 172.16.0.0/12 without http:", "172.20.30.40", true],
   ["another address of a private network", "http://192.168.30.40/", true],
   ["a name of this machine with https:", `https://${plantedName}:${canaryPort}/`],
   ["a name of this machine without http:", `${plantedName}:${canaryPort}`],
@@ -148,6 +149,7 @@ const furtherRequests: readonly Form[] = [
 function furtherPaths(folder: string): readonly Form[] {
   const secret = `${secretName}.txt`;
   return [
+    ["~ before a path", "~/.ssh/id_rsa", true],
     ["the absolute path of a folder", `${plantedHome}/.ssh`, true],
     [
       "an absolute path in FOLDER-private beside the server's folder FOLDER",
@@ -269,13 +271,15 @@ function payloadsFor(
 
 /**
  * The required arguments of a tool with hostile ones in the place of each text, one at a time; also of texts that only a call with all
- * arguments has. Other paths in it are there, so that the tool gets as far as it can. What may end the server comes last.
+ * arguments has. Other paths in it are there, so that the tool gets as far as it can. What may end the server comes last. `filled`: arguments from which
+ * an object or a list around a text is taken that the others do not have.
  */
 export function attacksOn(
   required: JsonObject,
   whole: PlannedCall,
   inputSchema: Json,
   place: AttackPlace,
+  filled: JsonObject = {},
 ): readonly PlannedCall[] {
   const texts = textsOf(whole.args, inputSchema);
   const args = texts
@@ -289,7 +293,7 @@ export function attacksOn(
     const base = typeof top === "string" && !Object.hasOwn(args, top) ? pick(whole.args, top) : {};
     return {
       tool: whole.tool,
-      args: withText({ ...args, ...base }, text.place, value),
+      args: withText({ ...args, ...base }, text.place, value, filled),
       expects: "refusal",
       why: `${text.name} is ${rest.form}`,
       attack: { parameter: text.name, ...rest },
@@ -476,41 +480,71 @@ export function realisticCalls(
   return made.map((each): PlannedCall => ({ tool, expects: "result", ...each }));
 }
 
-/** Most actions of one tool that are tried, each with all hostile arguments. */
-const maxActions = 6;
-
 /** Whether an argument says by its name that it chooses what a tool does. */
 export function isAction(name: string): boolean {
   return /^(?:sub_?)?(?:actions?|command|operation|method|mode|op|verb)$/i.test(name);
 }
 
-/**
- * A schema of the arguments for each thing that a tool does: for each action, or for each alternative of all arguments, or of one that is an
- * object or a list of objects. Of a tool that does one thing, its own.
- */
-export function actionSchemas(inputSchema: JsonObject): readonly JsonObject[] {
-  const alternatives = alternativesOf(inputSchema);
-  if (alternatives.length > 1) return alternatives.slice(0, maxActions);
-  const properties = objectIn(inputSchema, "properties");
-  for (const [name, given] of Object.entries(properties)) {
-    const choices = choicesOf(name, referred(inputSchema, given), inputSchema).slice(0, maxActions);
-    if (choices.length > 1)
-      return choices.map((choice) => ({
-        ...inputSchema,
-        properties: { ...properties, [name]: choice },
-        required: [...new Set([...asList(inputSchema["required"]), name])] as readonly Json[],
-      }));
-  }
-  return [inputSchema];
+/** One of the things that a tool does, and the schema of its arguments for it. */
+export interface ToolAction {
+  /** Such as `action: read`. Absent: the tool does one thing. */
+  readonly action?: string;
+  readonly schema: JsonObject;
 }
 
-/** What an argument may be, where that chooses what a tool does. */
-function choicesOf(name: string, schema: JsonObject, root: Json): readonly Json[] {
-  if (isAction(name) && schema["enum"] !== undefined)
-    return asList(schema["enum"]).map((value) => ({ const: value as Json }));
+/**
+ * What a tool does: the values of an argument whose name says that it chooses that, a mode after the others; or the alternatives of an argument
+ * that is an object, or a list of objects; or those of all arguments. Of a tool that does one thing, that.
+ */
+export function actionsOf(inputSchema: JsonObject): readonly ToolAction[] {
+  const properties = Object.entries(objectIn(inputSchema, "properties")).map(
+    ([name, given]) => [name, referred(inputSchema, given)] as const,
+  );
+  const named = properties
+    .filter(([name]) => isAction(name))
+    .toSorted(([a], [b]) => Number(a === "mode") - Number(b === "mode"));
+  const chosen = [
+    ...named.map(([name, schema]) => [name, valuesOf(schema)] as const),
+    ...properties.map(([name, schema]) => [name, objectsOf(schema, inputSchema)] as const),
+  ].find(([, choices]) => choices.length > 1);
+  if (chosen !== undefined) {
+    const [name, choices] = chosen;
+    return choices.map((choice, index) => ({
+      action: `${name}: ${nameOf(choice) ?? `alternative ${index + 1}`}`,
+      schema: {
+        ...inputSchema,
+        properties: { ...objectIn(inputSchema, "properties"), [name]: choice },
+        required: [...new Set([...asList(inputSchema["required"]), name])] as readonly Json[],
+      },
+    }));
+  }
+  const alternatives = alternativesOf(inputSchema);
+  return alternatives.length > 1
+    ? alternatives.map((schema, index) => ({ action: nameOf(schema) ?? `alternative ${index + 1}`, schema }))
+    : [{ schema: inputSchema }];
+}
+
+/** The fixed value by which a choice is told from others; undefined: there is none. */
+function nameOf({ const: value, items, properties }: JsonObject): string | undefined {
+  if (value !== undefined) return asText(value) ?? JSON.stringify(value);
+  if (isJsonObject(items)) return nameOf(items);
+  const members = Object.values(asObject(properties)).map(asObject) as JsonObject[];
+  const fixed = members.find((each) => typeof each["const"] === "string");
+  return fixed && nameOf(fixed);
+}
+
+/** The values that an argument may have, each as a schema; none where it is no list of values. */
+function valuesOf(schema: JsonObject): readonly JsonObject[] {
+  const values = asList(schema["enum"]).map((value) => ({ const: value as Json }));
+  const constants = ["oneOf", "anyOf"].flatMap((key) => asList(schema[key]).map(asObject) as JsonObject[]);
+  return [...values, ...constants.filter((each) => each["const"] !== undefined)];
+}
+
+/** The objects of which an argument may be one, or have in its list, each as its schema. */
+function objectsOf(schema: JsonObject, root: Json): readonly JsonObject[] {
   const { items } = schema;
   if (items !== undefined)
-    return choicesOf("", referred(root, items), root).map((each) => ({ ...schema, items: each }));
+    return objectsOf(referred(root, items), root).map((each) => ({ ...schema, items: each }));
   return ["oneOf", "anyOf"]
     .flatMap((key) => asList(schema[key]))
     .map((each) => referred(root, each as Json))
@@ -522,7 +556,7 @@ export function callsWithLastValues(call: PlannedCall, inputSchema: Json): reado
   const lasts = Object.entries(objectIn(inputSchema, "properties")).flatMap(([name, property]) => {
     const values = asList(asObject(property)["enum"]) as readonly Json[];
     const last = values.at(-1);
-    return last === undefined || values.length < 2 || isAction(name) ? [] : [[name, last] as const];
+    return last === undefined || values.length < 2 ? [] : [[name, last] as const];
   });
   return lasts.length === 0
     ? []
@@ -619,14 +653,18 @@ function referred(root: Json, schema: Json): JsonObject {
   return asObject(target) as JsonObject;
 }
 
-/** Arguments with a text at a place. Objects and lists that are not there are made. */
-function withText(args: JsonObject, place: Place, text: Json): JsonObject {
-  return putAt(args, place, text) as JsonObject;
+/** Arguments with a text at a place. Objects and lists that are not there are those of `filled`, or are made. */
+function withText(args: JsonObject, place: Place, text: Json, filled: JsonObject = {}): JsonObject {
+  return putAt(args, filled, place, text) as JsonObject;
 }
 
-function putAt(value: Json | undefined, [key, ...rest]: Place, text: Json): Json {
+function putAt(value: Json | undefined, filled: Json | undefined, [key, ...rest]: Place, text: Json): Json {
   if (key === undefined) return text;
-  if (key === null) return [putAt(asList(value)[0] as Json | undefined, rest, text)];
-  const members = isJsonObject(value) ? value : {};
-  return { ...members, [key]: putAt(members[key], rest, text) };
+  if (key === null) {
+    const [item] = asList(filled) as readonly Json[];
+    return [putAt((asList(value)[0] as Json | undefined) ?? item, item, rest, text)];
+  }
+  const inner = isJsonObject(filled) ? filled : {};
+  const members = isJsonObject(value) ? value : inner;
+  return { ...members, [key]: putAt(members[key], inner[key], rest, text) };
 }

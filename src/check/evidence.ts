@@ -4,7 +4,7 @@ import { validCalls } from "./calls.ts";
 import { answeredReads } from "./reads.ts";
 import { type CheckView, exchangesOf, givesList, listMethods } from "./check-view.ts";
 import { plannedMethods } from "./planned-requests.ts";
-import { workingOnes } from "./touched.ts";
+import { placeOf, workingProbes } from "./touched.ts";
 
 /** What shows that a part of a check could judge something. */
 export interface CheckEvidence {
@@ -52,7 +52,7 @@ export function evidenceIn(view: CheckView): CheckEvidence {
       if (
         answered.length > 0 &&
         spec.confined === true &&
-        kinds.every((kind) => workingOnes(view, kind).size === 0)
+        !workingProbes(view).some((probe) => kinds.some((kind) => placeOf(probe).place?.[kind] !== undefined))
       )
         return {
           evidence: answered,

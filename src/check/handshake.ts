@@ -21,7 +21,7 @@ import {
   statusOf,
   type RuleTable,
 } from "./check-view.ts";
-import type { Prober } from "./prober.ts";
+import { notTheServer, type Prober } from "./prober.ts";
 import { problemsIn } from "./schema-walk.ts";
 
 /** Versions of MCP that clients ask for, and one that does not exist. */
@@ -154,8 +154,9 @@ export const handshakeRules = {
         if (exchange === undefined || exchange.answer !== undefined || breakIn(probe) !== undefined) continue;
         const [finished] = eventsOf(probe.events, "probe.finished");
         if (finished?.error?.code === "server/unreachable") continue;
+        const status = statusOf(exchange, probe.events);
         // Since 2026-07-28 a server may have no initialize at all.
-        if (isModern(probes) && statusOf(exchange, probe.events) !== undefined) continue;
+        if (status !== undefined && (isModern(probes) || notTheServer.includes(status))) continue;
         const asked = JSON.stringify(exchange.params["protocolVersion"]);
         yield {
           ...about(exchange, probe, `${asked} got ${answerText(exchange, probe)}`),

@@ -16,7 +16,7 @@ import type { Task } from "../model/task.ts";
 import { McpvalsError } from "../base/error.ts";
 import { type Listed, listingOf, methodOf, OutOfTime, readCheck, type Surface } from "./check-view.ts";
 import {
-  actionSchemas,
+  actionsOf,
   type AttackPlace,
   attacksOn,
   callsInFolder,
@@ -418,6 +418,9 @@ async function securityRequests(
   return { calls, reads };
 }
 
+/** Most actions of one tool that are tried, each with all hostile arguments. */
+const maxActions = 6;
+
 /** Ordinary calls, then those with hostile arguments, of each action; none where no valid arguments could be made. */
 async function attackedCalls(
   { name, definition, inputSchema }: Callable,
@@ -427,7 +430,7 @@ async function attackedCalls(
   // The second call shows whether it does more.
   const isRepeated = asObject(definition["annotations"])["idempotentHint"] === true;
   const made: PlannedCall[] = [];
-  for (const [index, schema] of actionSchemas(inputSchema).entries()) {
+  for (const [index, { action, schema }] of actionsOf(inputSchema).slice(0, maxActions).entries()) {
     const valid = (await generateCalls(name, schema, validateSchema)).filter(
       ({ expects }) => expects === "result",
     );
@@ -444,9 +447,12 @@ async function attackedCalls(
     ];
     // What is sent for one action must not be taken for what is sent for another.
     const own = index === 0 ? place : { ...place, id: `${place.id}-${index}` };
+    const filled = valid.find(({ why }) => why === "the greatest values")?.args;
     made.push(
-      ...ordinary.flatMap((call) => (isRepeated ? [call, call] : [call])),
-      ...attacksOn(required.args, whole, schema, own),
+      ...[
+        ...ordinary.flatMap((call) => (isRepeated ? [call, call] : [call])),
+        ...attacksOn(required.args, whole, schema, own, filled),
+      ].map((call) => ({ ...call, ...exact({ action }) })),
     );
   }
   return made;

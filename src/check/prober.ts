@@ -156,6 +156,11 @@ export interface HttpRefusal {
   readonly isForeign: boolean;
 }
 
+/** HTTP errors that say nothing about the server: it is elsewhere, or somebody else answers. */
+export const notTheServer: readonly number[] = [
+  301, 302, 303, 307, 308, 401, 403, 404, 405, 407, 410, 429, 502, 503, 504,
+];
+
 /** Whether the server answered at all. */
 export function isAnswer({ kind }: Answer): boolean {
   return kind !== "none" && kind !== "lost";

@@ -166,15 +166,22 @@ interface ReadView {
   readonly probe: ProbeView;
 }
 
-/** The planned reads that were made; in the part security ordinary ones of templates, which the part reads leaves out. */
+/**
+ * The planned reads that were made; in the part security ordinary ones of templates, which the part reads leaves out, and of prompts of which
+ * the first, which it makes too, got an answer.
+ */
 function readsOf({ spec, probes }: CheckView): readonly ReadView[] {
-  return probes.flatMap((probe) => {
+  const made = probes.flatMap((probe) => {
     const { read } = probe;
     const [exchange] = exchangesOf(probe.exchanges, "resources/read", "prompts/get");
-    if (read === undefined || exchange === undefined) return [];
-    const isOrdinary = read.kind === "resource" && read.args !== undefined && read.attack === undefined;
-    return spec.kind === "security" && !isOrdinary ? [] : [{ read, exchange, probe }];
+    return read === undefined || exchange === undefined ? [] : [{ read, exchange, probe }];
   });
+  if (spec.kind !== "security") return made;
+  const ordinary = made.filter(({ read }) => read.args !== undefined && read.attack === undefined);
+  const byName = Map.groupBy(ordinary, ({ read }) => JSON.stringify([read.kind, read.name]));
+  return [...byName.values()].flatMap((reads) =>
+    reads[0]?.read.kind === "resource" || reads[0]?.exchange.answer !== undefined ? reads : [],
+  );
 }
 
 /** Numbers of the answers that show what a resource or prompt gives, or that the server refuses made-up arguments. */

@@ -5,7 +5,7 @@ import { unknownKey } from "../base/secret-marks.ts";
 import { countOf } from "../base/visible-text.ts";
 import { addressRules, probeAddress } from "./address-security.ts";
 import { anything, escape, textsIn } from "./attack-signs.ts";
-import { callablesOf, isAction } from "./attacks.ts";
+import { actionsOf, callablesOf, isAction } from "./attacks.ts";
 import { hasSucceeded } from "./calls.ts";
 import { canariesIn, plantedFiles } from "./canaries.ts";
 import { profileOf, witnessIn } from "./capability-profile.ts";
@@ -37,7 +37,7 @@ import {
   touchedIn,
   whatHappened,
   when,
-  workingOnes,
+  workingProbes,
 } from "./touched.ts";
 
 /** The client as which the server is asked once more: the most used one. */
@@ -162,7 +162,7 @@ class Series {
 
   async probe(steps: readonly Step[]): Promise<void> {
     await this.#start();
-    let hangs = 0;
+    let [hangs, hostileHangs] = [0, 0];
     /** How long slow hostile requests took together, without those that were made again. */
     let slow = 0;
     const ordered = inOrder(steps);
@@ -178,10 +178,9 @@ class Series {
       slow += this.#end.slowMs;
       if (attack !== undefined && this.#end.isDown) await this.#explain(step);
       else if (attack !== undefined) this.#earlier = [...this.#earlier, step].slice(-maxEarlier);
-      if (this.#end.hangs) {
-        hangs += 1;
-        if (hangs >= maxHangs && (attack !== undefined || this.worked.length === 0)) break;
-      }
+      if (this.#end.hangs && attack === undefined) hangs += 1;
+      else if (this.#end.hangs) hostileHangs += 1;
+      if (hostileHangs >= maxHangs || (hangs >= maxHangs && this.worked.length === 0)) break;
       // What still works on one request may touch something during the next.
       if (this.isReachable && (this.#end.hangs || this.#end.isDown)) await this.#start();
     }
@@ -285,24 +284,28 @@ class Series {
  */
 function withArgumentsThatWorked(hostile: Planned, worked: readonly Planned[]): Planned {
   const { attack, args } = hostile;
-  const known = worked.map((each) => asObject(each.args) as JsonObject);
   if (attack === undefined || args === undefined) return hostile;
+  const sameAction = worked.filter((each) => actionIn(each) === actionIn(hostile));
+  const isNamed = Object.keys(args).some(isAction);
+  // What one of several objects has does not fit another one.
+  const usable = sameAction.length > 0 ? sameAction : isNamed ? worked : [];
+  const known = usable.map((each) => asObject(each.args) as JsonObject);
   const others = (from: JsonObject) =>
     Object.entries(from)
       .filter(([name]) => !isAttacked(attack, name))
       .toSorted(([a], [b]) => (a < b ? -1 : 1));
   const wanted = JSON.stringify(others(args));
   if (known.some((each) => JSON.stringify(others(each)) === wanted)) return hostile;
-  const actionIn = (from: JsonObject): string =>
-    JSON.stringify(others(from).filter(([name]) => isAction(name)));
-  const sameAction = known.filter((each) => actionIn(each) === actionIn(args));
   const likeness = (from: JsonObject): number =>
     others(from).filter(([name, value]) => JSON.stringify(value) === JSON.stringify(args[name])).length;
-  const [best = {}] = (sameAction.length > 0 ? sameAction : known).toSorted(
-    (a, b) => likeness(b) - likeness(a),
-  );
+  const [best = {}] = known.toSorted((a, b) => likeness(b) - likeness(a));
   const taken = others(best).filter(([name]) => !isAction(name) || !Object.hasOwn(args, name));
   return { ...hostile, args: { ...args, ...Object.fromEntries(taken) } };
+}
+
+/** Which of the things that a tool does a request is for; undefined: it does one, or is no tool. */
+function actionIn(planned: Planned): string | undefined {
+  return "tool" in planned ? planned.action : undefined;
 }
 
 /** Whether a hostile text stands in an argument, also inside it. */
@@ -310,9 +313,9 @@ function isAttacked({ parameter }: Attack, name: string): boolean {
   return parameter === name || [".", "["].some((sign) => parameter.startsWith(`${name}${sign}`));
 }
 
-/** The argument of a hostile request and its aim, as a key of maps. */
-function sortOf({ planned: { attack } }: Step): string {
-  return `${attack?.parameter} ${attack?.aim}`;
+/** The action and the argument of a hostile request, and its aim, as a key of maps. */
+function sortOf({ planned }: Step): string {
+  return JSON.stringify([actionIn(planned), planned.attack?.parameter, planned.attack?.aim]);
 }
 
 /**
@@ -618,7 +621,7 @@ export const securityRules = {
   "security/command-injection": escape(["command", "code"], {
     title: "A part of an argument runs as a command",
     why: "Whoever steers the agent, such as a page that it reads, runs programs with the rights of the user.",
-    fix: "Start programs with a list of arguments, and without a shell.",
+    fix: "Start programs with a list of arguments, and without a shell; refuse values that begin with `-`, or put `--` before them.",
     bad: `exec("git log " + ref)   → { "ref": "main; touch ~/created" }   (the file ~/created is there)`,
     good: `execFile("git", ["log", "--", ref])`,
     source: "CVE-2025-53967, CVE-2025-68144",
@@ -771,16 +774,29 @@ export const securityRules = {
       const callables = callablesOf(surface);
       const tried = new Set(probes.map(plannedIn));
       // Those of great size come last, and are left out only where a tool is given up.
-      const last = [...(spec.calls ?? []), ...(spec.reads ?? [])].map(
-        (planned) => [JSON.stringify(placeOfPlanned(planned)), planned] as const,
-      );
+      const last = [...(spec.calls ?? []), ...(spec.reads ?? [])]
+        .filter(isHostile)
+        .map((planned) => [JSON.stringify(placeOfPlanned(planned)), planned] as const);
       const left = [...new Map(last).values()].filter((planned) => !tried.has(planned));
       for (const [kind, what] of Object.entries(kindNames) as [CalledKind, string][]) {
         // Tools without arguments are called, too.
-        const all = kind === "tool" ? surface.tools : callables.filter((each) => each.kind === kind);
-        const names = all.map(({ name }) => name);
-        const called = new Set(probes.flatMap((probe) => placeOf(probe).place?.[kind] ?? []));
-        const worked = workingOnes(view, kind);
+        const names =
+          kind === "tool"
+            ? surface.tools.flatMap(({ name, definition }) =>
+                actionsOf(asObject(definition["inputSchema"]) as JsonObject).map(({ action }) =>
+                  actionName(name, action),
+                ),
+              )
+            : callables.filter((each) => each.kind === kind).map(({ name }) => name);
+        const namesIn = (of: readonly ProbeView[]): ReadonlySet<string> =>
+          new Set(
+            of.flatMap((probe) => {
+              const name = placeOf(probe).place?.[kind];
+              return name === undefined ? [] : actionName(name, probe.call?.action);
+            }),
+          );
+        const called = namesIn(probes);
+        const worked = namesIn(workingProbes(view));
         const uncalled = names.filter((name) => !called.has(name));
         const failing = names.filter((name) => called.has(name) && !worked.has(name));
         if (uncalled.length > 0)
@@ -788,8 +804,8 @@ export const securityRules = {
             message: `${countOf(uncalled.length, what)} not called: ${firstOf(uncalled)}`,
             evidence,
           };
-        const partly = [...new Set(left.map((planned) => placeOfPlanned(planned)[kind] ?? ""))].filter(
-          (name) => called.has(name),
+        const partly = [...new Set(left.flatMap((planned) => placeOfPlanned(planned)[kind] ?? []))].filter(
+          (name) => probes.some((probe) => placeOf(probe).place?.[kind] === name),
         );
         if (partly.length > 0)
           yield {
@@ -805,6 +821,11 @@ export const securityRules = {
     },
   },
 } as const satisfies RuleTable;
+
+/** How one of the things that a tool does is called in reports. */
+function actionName(name: string, action: string | undefined): string {
+  return action === undefined ? name : `${name} (${action})`;
+}
 
 /** What callables are called in reports. */
 const kindNames: Readonly<Record<CalledKind, string>> = {

@@ -17,17 +17,18 @@ import { openHost } from "../servers/server-pool.ts";
 import { weightOf } from "../trace/recorder.ts";
 import { runProbes } from "./catalogue.ts";
 import { runScenario } from "./conformance-suite.ts";
-import type {
-  Answer,
-  ConformanceCheck,
-  ConnectOptions,
-  Credentials,
-  HttpRefusal,
-  ProbeClient,
-  ProbedServer,
-  Prober,
-  Session,
-  StartOptions,
+import {
+  type Answer,
+  type ConformanceCheck,
+  type ConnectOptions,
+  type Credentials,
+  type HttpRefusal,
+  type ProbeClient,
+  type ProbedServer,
+  type Prober,
+  type Session,
+  type StartOptions,
+  notTheServer,
 } from "./prober.ts";
 import { type Allowance, RawClient } from "./raw-client.ts";
 import type { World } from "./world.ts";
@@ -408,11 +409,6 @@ const maxCallsOfScenario = 6;
 const maxPages = 100;
 const maxListMs = 30_000;
 
-/** HTTP errors that say nothing about the server: it is elsewhere, or somebody else answers. */
-const notTheServer: readonly number[] = [
-  301, 302, 303, 307, 308, 401, 403, 404, 405, 407, 410, 429, 502, 503, 504,
-];
-
 /** A header whose value lets its sender in. */
 const credentialHeader = /authorization|cookie|token|secret|api-?key/i;
 
@@ -421,7 +417,7 @@ const isCookie = (header: string): boolean => /^cookie$/i.test(header);
 /** Tokens that nobody gave out, with the scheme or the names of the right ones; for a JSON Web Token the same with a made-up signature. */
 function wrongValue(value: string, header: string): string {
   return value.replace(
-    isCookie(header) ? /(?<==)[^;]+/g : /\S+$/,
+    isCookie(header) ? /(?<==)[^;]+|(?<=^|;)[^;=]+(?=;|$)/g : /\S+$/,
     (token) => /^(eyJ[^.]*\.[^.]+\.)[^.]+$/.exec(token)?.[1]?.concat("A".repeat(86)) ?? "mcpvals-wrong-token",
   );
 }

@@ -76,7 +76,9 @@ export function testsOfCalls(
         args: call.args,
         expectedResult,
         openBecause:
-          expectedResult === undefined ? "its result is empty, or names this machine or the time" : undefined,
+          expectedResult === undefined
+            ? "its result is too short, or names this machine or the time"
+            : undefined,
       }),
     ];
   });

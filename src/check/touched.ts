@@ -1,7 +1,6 @@
 import { type Exchange, perObject } from "../trace/trajectory.ts";
 import { type EventOf, eventsOf } from "../model/event.ts";
 import { type CheckView, exchangesOf, type Found, type ProbeView, resultOf } from "./check-view.ts";
-import type { CalledKind } from "../model/check.ts";
 import { hasSucceeded } from "./calls.ts";
 import { type Planned, placeOfPlanned, plannedMethods } from "./planned-requests.ts";
 
@@ -37,14 +36,10 @@ export function ordinary(view: CheckView): readonly ProbeView[] {
   return attributed(view).filter(({ probe }) => probe !== "attack");
 }
 
-/** The tools, prompts, or resources and templates of which a request without hostile arguments succeeded. */
-export function workingOnes(view: CheckView, kind: CalledKind): ReadonlySet<string> {
-  return new Set(
-    ordinary(view).flatMap((probe) =>
-      exchangesOf(probe.exchanges, ...plannedMethods).some((exchange) => hasSucceeded(resultOf(exchange)))
-        ? (placeOf(probe).place?.[kind] ?? [])
-        : [],
-    ),
+/** Probes in which a request without hostile arguments succeeded. */
+export function workingProbes(view: CheckView): readonly ProbeView[] {
+  return ordinary(view).filter(({ exchanges }) =>
+    exchangesOf(exchanges, ...plannedMethods).some((exchange) => hasSucceeded(resultOf(exchange))),
   );
 }
 

@@ -131,6 +131,11 @@ const plannedCall = z
       .enum(["result", "refusal"])
       .describe("`result`: the arguments are valid; `refusal`: they are not."),
     why: text.describe("How the arguments were made, such as `defaults and examples` or `path is missing`."),
+    action: text
+      .describe(
+        "Which of the things that the tool does it is for, such as `action: read`, in the part security. Absent: the tool does one.",
+      )
+      .exactOptional(),
     attack: attack.describe("The hostile argument in it. Absent: none is.").exactOptional(),
   })
   .meta({ id: "PlannedCall", description: "A call of a tool with generated arguments." });

@@ -266,8 +266,8 @@ describe.skipIf(!hasBrowser)("the app of the dashboard", { timeout: 120_000 }, (
     ]);
     const runs = page.getByRole("table", { name: "Runs" });
     await runs.getByRole("row", { name: /75%.*7 old, new --task add\*/ }).waitFor();
-    await runs.getByRole("row", { name: /Pass at 75%/ }).waitFor();
-    expect(await runs.getByText("at 75%").getAttribute("title")).toBe(
+    await runs.getByRole("row", { name: /Pass needs 75%/ }).waitFor();
+    expect(await runs.getByText("needs 75%").getAttribute("title")).toBe(
       "The run passes because its pass rate is at least 75%.",
     );
     // The trend has a table of its own, which is closed.

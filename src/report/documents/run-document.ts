@@ -172,7 +172,9 @@ export function toleranceOf({
   gates = [],
 }: Pick<RunResult, "verdict" | "summary" | "gates">): Pick<RunRow, "passesBy"> {
   if (verdict !== "pass" || summary.fail === 0) return {};
-  const gate = gates.find(({ name }) => decidesFailures(name) || decidesOwnFailures.includes(name));
+  const gate =
+    gates.find(({ name }) => decidesFailures(name)) ??
+    gates.find(({ name }) => decidesOwnFailures.includes(name));
   return {
     passesBy: gate === undefined ? { name: "baseline" } : { name: gate.name, threshold: gate.threshold },
   };

@@ -214,7 +214,7 @@ export function toleranceInWords({ name, threshold }: NonNullable<RunDocument["p
   const least = formatMeasured(threshold, name);
   return {
     sentence: `passes because its ${visibleOnPage(gateName(name))} is ${wanted}`,
-    short: `at ${least}`,
+    short: `needs ${least}`,
   };
 }
 
