@@ -87,6 +87,9 @@ describe.concurrent("the token of a server at an address", () => {
       request.headers.cookie?.includes("session=") !== true && refuse(response);
     expect(await codes(careful, cookies)).toEqual([]);
     expect(await codes(careless, cookies)).toEqual(["security/no-authentication"]);
+    const bare = ({ request, response }: Exchange): boolean =>
+      request.headers.cookie !== "c2Vzc2lvbi1vZi1hLXRlc3Q" && refuse(response);
+    expect(await codes(bare, { Cookie: "c2Vzc2lvbi1vZi1hLXRlc3Q" })).toEqual([]);
   });
 
   it("that calls of tools do not need", async () => {

@@ -130,7 +130,7 @@ describe.skipIf(reason !== undefined)(`tools that take an address${note}`, () =>
   it("are said to connect to this machine, also with a host or only https:", () => {
     const shown = "any-address: it connected to 127.0.0.1:8642; what worked:";
     const others =
-      "the address of a cloud's metadata without http:, an address of a private network without http:";
+      "the address of a cloud's metadata without http:, an address of a private network without http:, an address of 172.16.0.0/12 without http:";
     expect(found.host).toEqual([
       `${shown} an address of this machine without http:, an address of this machine without http: and port, ${others}`,
     ]);
@@ -181,6 +181,9 @@ const folderTools = {
   careful_with_ending: inFolder(byLinks + reads, ".md"),
   reads_links: inFolder(byLastName + reads),
   careful_with_links: inFolder(byLinks + reads),
+  // An absolute path is one in the folder.
+  careful_with_names: inFolder(`const file = folder + resolve("/", path);
+    return say((realpathSync(file).startsWith(folder + sep) && readFileSync(file, "utf8")) || "");`),
   lists_beside: lists(byText),
   lists_any: lists("const file = whole;"),
   careful_with_lists: lists(byLinks),
@@ -203,7 +206,7 @@ describe.skipIf(reason !== undefined)(`tools that take a path${note}`, () => {
     expect(found.known).toEqual([failing(".md"), unseen]);
     expect(found.other).toEqual([failing(".note"), unseen]);
     expect(found.looks).toEqual([
-      "path-escape: the answer has the secret of a file beside its folder; what worked: an absolute path without .txt in FOLDER-private beside the server's folder FOLDER, ../ before a path without .txt in FOLDER-private beside the server's folder FOLDER",
+      "path-escape: the answer has the secret of a file beside its folder; what worked: ../ before a path without .txt in FOLDER-private beside the server's folder FOLDER, an absolute path without .txt in FOLDER-private beside the server's folder FOLDER",
       unseen,
     ]);
     expect(found.careful_with_ending).toEqual([unseen]);
@@ -211,14 +214,15 @@ describe.skipIf(reason !== undefined)(`tools that take a path${note}`, () => {
 
   it("are led out of their folder by a link to a folder if they look only at the last name", () => {
     expect(found.reads_links).toEqual([
-      "path-escape: the answer has the secret of a file elsewhere; what worked: the absolute path of a file behind a link to a folder, the relative path of a file behind a link to a folder",
+      "path-escape: the answer has the secret of a file elsewhere; what worked: the relative path of a file behind a link to a folder, the absolute path of a file behind a link to a folder",
     ]);
     expect(found.careful_with_links).toEqual([]);
+    expect(found.careful_with_names).toEqual([]);
   });
 
   it("are led out of their folder where they list another one", () => {
     expect(found.lists_beside).toEqual([
-      "path-escape: it read notes-private/; what worked: the absolute path of FOLDER-private beside the server's folder FOLDER, ../ before FOLDER-private beside the server's folder FOLDER",
+      "path-escape: it read notes-private/; what worked: ../ before FOLDER-private beside the server's folder FOLDER, the absolute path of FOLDER-private beside the server's folder FOLDER",
     ]);
     expect(found.lists_any).toEqual([
       "any-path: it read ~/.ssh/; what worked: the absolute path of a folder",

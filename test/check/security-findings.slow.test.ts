@@ -54,11 +54,15 @@ it.skipIf(reason !== undefined)(
     const end = "if (path === 'text') process.exit(1); return say('done')";
     const late = end.replace("process.exit(1)", "setTimeout(() => process.exit(1))");
     const templates = { "notes://{path}": "if (path === 'text') process.exit(1); return path" };
-    using folder = folderOf({ "server.mjs": serverWith({ ends: end, ends_late: late }, { templates }) });
+    const prompts = { ask: "if (path !== 'text') process.exit(1); return path" };
+    using folder = folderOf({
+      "server.mjs": serverWith({ ends: end, ends_late: late }, { templates, prompts }),
+    });
     const findings = await securityFindings([process.execPath, "server.mjs"], folder.path);
     expect(findings.map(({ code, place }) => [code, place])).toEqual([
       ["call/crash", { tool: "ends" }],
       ["call/crash", { tool: "ends_late" }],
+      ["read/crash", { prompt: "ask" }],
       ["read/crash", { resource: "notes://{path}" }],
     ]);
   },

@@ -63,7 +63,7 @@ describe.concurrent("the unsafe server", () => {
       all.find((each) => each.code === "security/request-escape" && each.tool === tool)?.message;
     expect(messageOf("check_link")).toBe(looked + address);
     expect(messageOf("expand_link")).toBe(
-      `${looked}a page that redirects to this machine, ${address}, a page that redirects to a cloud's metadata, a page that redirects to a page that redirects to this machine, a page that redirects to a name that stands for an address of this machine, a page with https: that redirects to this machine with https:`,
+      `${looked}${address}, a page that redirects to this machine, a page that redirects to a cloud's metadata, a page that redirects to a page that redirects to this machine, a page that redirects to a name that stands for an address of this machine, a page with https: that redirects to this machine with https:`,
     );
   });
 
