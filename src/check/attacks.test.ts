@@ -50,6 +50,13 @@ it("hostile texts stand in the place of each text, also in objects, lists and al
   expect(first("edits[].old")).toEqual({ ...args, edits: [{ old: key, kept: true }] });
 });
 
+it("an alternative that is the schema around it ends", () => {
+  const inputSchema = { properties: { a: { anyOf: [{ $ref: "#/properties/a" }, text] } } } as unknown as Json;
+  expect(new Set(attacks({ a: "a" }, inputSchema).map(({ attack }) => attack?.parameter))).toEqual(
+    new Set(["a"]),
+  );
+});
+
 it("the sizes of one text are tried, after everything else", () => {
   const made = attacks({ a: "a", b: "b" }, { properties: { a: text, b: text } });
   const sized = made.filter(({ attack }) => attack?.aim === "size");
@@ -104,6 +111,8 @@ it("a tool has a schema for each action and each alternative", () => {
   expect(chosen({ properties: { note: text }, anyOf: [of("a"), of("b")] })).toEqual(
     ["a", "b"].map((name, index) => [`alternative ${index + 1}`, { note: text, [name]: text }, [name]]),
   );
+  const endless = { properties: { tree: { type: "array", items: { $ref: "#/properties/tree" } } } };
+  expect(actionsOf(endless as unknown as JsonObject)).toEqual([{ schema: endless }]);
   const single = {
     properties: { either: { anyOf: [of("a"), { type: "null" }] }, level: { enum: ["low", "high"] } },
   };

@@ -543,12 +543,12 @@ function valuesOf(schema: JsonObject): readonly JsonObject[] {
 /** The objects of which an argument may be one, or have in its list, each as its schema. */
 function objectsOf(schema: JsonObject, root: Json): readonly JsonObject[] {
   const { items } = schema;
-  if (items !== undefined)
-    return objectsOf(referred(root, items), root).map((each) => ({ ...schema, items: each }));
-  return ["oneOf", "anyOf"]
-    .flatMap((key) => asList(schema[key]))
+  const choosing = items === undefined ? schema : referred(root, items);
+  const objects = ["oneOf", "anyOf"]
+    .flatMap((key) => asList(choosing[key]))
     .map((each) => referred(root, each as Json))
     .filter((each) => typesOf(each).includes("object"));
+  return items === undefined ? objects : objects.map((each) => ({ ...schema, items: each }));
 }
 
 /** A call with the last value of each argument that is one of a list, since a tool may do nothing with the first; none without such arguments. */
@@ -616,9 +616,14 @@ const saying: readonly string[] = ["default", "examples", "format", "pattern"];
 /** The texts of any content in the arguments of a tool, also in objects and lists. */
 function textsOf(args: JsonObject, inputSchema: Json): readonly TextArgument[] {
   const found = new Map<string, TextArgument>();
+  const seen = new Map<JsonObject, Set<string>>();
   const visit = (given: Json, place: Place): void => {
     const schema = referred(inputSchema, given);
     if (place.length > maxTextDepth || found.size === maxTexts) return;
+    // An alternative may be the schema that it stands in.
+    const places = seen.get(schema) ?? new Set();
+    if (places.has(JSON.stringify(place))) return;
+    seen.set(schema, places.add(JSON.stringify(place)));
     for (const key of ["anyOf", "oneOf", "allOf"])
       for (const each of asList(schema[key])) visit(each as Json, place);
     const types = typesOf(schema);
