@@ -50,7 +50,14 @@ it("hostile texts stand in the place of each text, also in objects, lists and al
   expect(first("edits[].old")).toEqual({ ...args, edits: [{ old: key, kept: true }] });
 });
 
-it("an alternative that is the schema around it ends", () => {
+it("a schema that contains itself ends", () => {
+  const properties = Object.fromEntries(
+    Array.from({ length: 30 }, (_, i) => [`p${i}`, { $ref: "#/$defs/o" }]),
+  );
+  const $defs = { o: { type: "object", properties } };
+  expect(attacks({ a: {} }, { properties: { a: { $ref: "#/$defs/o" } }, $defs } as unknown as Json)).toEqual(
+    [],
+  );
   const inputSchema = { properties: { a: { anyOf: [{ $ref: "#/properties/a" }, text] } } } as unknown as Json;
   expect(new Set(attacks({ a: "a" }, inputSchema).map(({ attack }) => attack?.parameter))).toEqual(
     new Set(["a"]),

@@ -609,6 +609,8 @@ const maxFolders = 3;
 /** Texts of a tool that are attacked, and how deep they are looked for: a schema may contain itself. */
 const maxTexts = 100;
 const maxTextDepth = 6;
+/** Parts of a schema among which they are looked for: one that contains itself several times has millions. */
+const maxSearched = 10_000;
 
 /** What in the schema of a text says what it may be. */
 const saying: readonly string[] = ["default", "examples", "format", "pattern"];
@@ -617,9 +619,11 @@ const saying: readonly string[] = ["default", "examples", "format", "pattern"];
 function textsOf(args: JsonObject, inputSchema: Json): readonly TextArgument[] {
   const found = new Map<string, TextArgument>();
   const seen = new Map<JsonObject, Set<string>>();
+  let left = maxSearched;
   const visit = (given: Json, place: Place): void => {
     const schema = referred(inputSchema, given);
-    if (place.length > maxTextDepth || found.size === maxTexts) return;
+    if (place.length > maxTextDepth || found.size === maxTexts || left === 0) return;
+    left -= 1;
     // An alternative may be the schema that it stands in.
     const places = seen.get(schema) ?? new Set();
     if (places.has(JSON.stringify(place))) return;
