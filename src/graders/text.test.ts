@@ -87,6 +87,9 @@ describe("of an agent that gave no answer", () => {
       reason: 'the agent gave no answer: the answer does not contain "4"',
     });
     expect(await gradeBy("text", { contains: ["4"], in: "all" }, trial)).toMatchObject({ verdict: "pass" });
+    const thanked = new AgentTrial((each) => each.say("There are 4 notes."));
+    thanked.emit({ type: "turn.started", turn: 1, user: "Thanks.", by: "user-script" });
+    expect(await gradeBy("text", { contains: ["4"] }, thanked)).toMatchObject({ verdict: "pass" });
   });
 
   it("no agent is nothing to judge", async () => {

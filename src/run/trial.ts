@@ -87,7 +87,7 @@ class TrialPhases {
   #isConnected = false;
   /** Looks at what the agent uses; present while it acts. */
   #watchUse: (() => void) | undefined;
-  /** The last message of the agent's turn, with its secrets, which are removed only from recorded events. */
+  /** The agent's answer so far, see `finalMessage`, with its secrets, which are removed only from recorded events. */
   #lastMessage = "";
 
   constructor(run: TrialRun, services: TrialServices) {
@@ -275,11 +275,11 @@ class TrialPhases {
         if (event.type === "agent.message") this.#lastMessage = event.text;
         if (event.type === "turn.started") {
           open = event.turn;
-          this.#lastMessage = "";
           if (simulated !== undefined && open >= written.length) {
             state.prompt = [state.prompt, event.user].filter(Boolean).join("\n\n");
             return emit({ ...event, by: `user-${simulated.kind}` });
           }
+          this.#lastMessage = "";
         }
         if (event.type === "turn.finished") {
           open = undefined;

@@ -798,13 +798,16 @@ export function agentDuration({ events, turns }: Pick<TraceView, "events" | "tur
     : phases.reduce((sum, { durationMs }) => sum + durationMs, 0);
 }
 
-/** The agent's answer: what it said last in its last turn. Undefined: it said nothing there. */
+/**
+ * The agent's answer: what it said last in its last turn, together with those of a simulated user after it, which go on with the same.
+ * Undefined: it said nothing there.
+ */
 export function finalMessage({
   turns,
   messages,
 }: Pick<TraceView, "turns" | "messages">): EventOf<"agent.message"> | undefined {
-  const last = turns.at(-1);
-  return (last === undefined ? messages : last.messages).at(-1);
+  const last = turns.findLast(({ by }) => by === undefined);
+  return messages.findLast(({ seq }) => last === undefined || seq > last.seq);
 }
 
 /** The call of a turn that was answered last. Calls may overlap, so it need not be the last one asked for. */

@@ -171,7 +171,7 @@ it("names the schema that an editor finds, and expects nothing of the machine or
     /- name: token\n +args: \{\}\n +# Only .*, because a second call had another result\. Add/,
   );
   expect(text).toMatch(
-    /- name: clock\n +args: \{\}\n +# Only .*, because its result is empty, or names this machine or the time\./,
+    /- name: clock\n +args: \{\}\n +# Only .*, because its result is too short, or names this machine or the time\./,
   );
 });
 
