@@ -55,9 +55,8 @@ it("a schema that contains itself ends", () => {
     Array.from({ length: 30 }, (_, i) => [`p${i}`, { $ref: "#/$defs/o" }]),
   );
   const $defs = { o: { type: "object", properties } };
-  expect(attacks({ a: {} }, { properties: { a: { $ref: "#/$defs/o" } }, $defs } as unknown as Json)).toEqual(
-    [],
-  );
+  const itself = { properties: { a: { $ref: "#/$defs/o" } }, $defs } as unknown as Json;
+  expect(attacks({ a: {} }, itself)).toEqual([]);
   const inputSchema = { properties: { a: { anyOf: [{ $ref: "#/properties/a" }, text] } } } as unknown as Json;
   expect(new Set(attacks({ a: "a" }, inputSchema).map(({ attack }) => attack?.parameter))).toEqual(
     new Set(["a"]),
